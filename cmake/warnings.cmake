@@ -1,0 +1,5 @@
+# One place for compiler strictness; everything of ours is compiled with it.
+add_library(stagewire_warnings INTERFACE)
+target_compile_options(stagewire_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast
+  -Woverloaded-virtual -Wcast-align -Wimplicit-fallthrough -Werror)

@@ -1,0 +1,150 @@
+// The messages between stagewire ends, and the original's. Values only, no sockets. docs/protocol.md describes each
+// field and shows bytes.
+//
+// Ours: the 4 bytes "SW1\0" and a msgpack array [type, fields...]. An array may be longer than what is known here
+// (extra elements are ignored) and must not be shorter. The original's: see OriginalRequest below.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "stagewire/descriptor.hpp"
+#include "stagewire/payload.hpp"
+#include "stagewire/result.hpp"
+
+namespace stagewire::wire {
+
+/// First on every connection, in both directions: who we are and how we are reached.
+struct Hello {
+  std::uint32_t protocol = 1;
+  std::vector<std::byte> engine;       ///< EngineDesc::pack()
+  std::vector<std::byte> pool;         ///< MemoryDesc::pack() of the connector's pool, empty when there is none
+  std::uint64_t lease_limit = 0;       ///< bytes of that pool that one receiver may hold by lease
+  bool wants_reply = false;
+};
+
+/// The receiver wants the key as soon as it is there. Lasts until Ready, Gone or Unwatch.
+struct Watch {
+  std::string key;
+  bool once = false;                   ///< only look: answer Ready or Gone(not_found) at once, and forget
+  bool eager = true;                   ///< the payload may ride in Ready
+};
+
+struct Unwatch {
+  std::string key;
+};
+
+/// What kind of payload a block holds.
+enum class PayloadKind : std::uint32_t { bytes = 0, tensor = 1, object = 2 };
+
+/// The key is there. lease 0: the payload came with this message. Else the block at [offset, offset+size) of the
+/// sender's pool is pinned for the receiver until Release.
+struct Ready {
+  std::string key;
+  std::uint64_t lease = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  PayloadKind kind = PayloadKind::bytes;
+  std::uint32_t dtype = 0;             ///< DType, for kind tensor
+  std::vector<std::int64_t> shape;
+  std::uint64_t put_time_ns = 0;       ///< CLOCK_MONOTONIC of the sender at put(); comparable on one host only
+};
+
+/// The receiver is done with a pinned block. consumed: the payload was taken, drop it; else it stays published.
+struct Release {
+  std::uint64_t lease = 0;
+  bool consumed = true;
+};
+
+/// The watched key is not there and will not come, or (once) is not there now.
+struct Gone {
+  std::string key;
+  std::uint32_t code = 0;              ///< ErrorCode
+  std::string reason;
+};
+
+/// Write route: the receiver grants a place for the sender to write into. Answered by PullDone.
+struct Pull {
+  std::uint64_t id = 0;
+  std::string key;
+  std::vector<std::byte> memory;       ///< MemoryDesc::pack() of the granted region
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+/// No byte of this pull will be written any more. code 0: all of it has arrived.
+struct PullDone {
+  std::uint64_t id = 0;
+  std::uint32_t code = 0;
+  std::string reason;
+};
+
+/// The receiver no longer wants the pull. Always answered by PullDone (with `cancelled`, or with what came first).
+struct Cancel {
+  std::uint64_t id = 0;
+};
+
+/// Something the peer sent could not be used.
+struct Failure {
+  std::uint32_t code = 0;
+  std::string reason;
+};
+
+/// Sent when a connector closes: nothing more will come, nothing more is wanted.
+struct Bye {};
+
+using Message = std::variant<Hello, Watch, Unwatch, Ready, Release, Gone, Pull, PullDone, Cancel, Failure, Bye>;
+
+/// Longest message that decode() accepts.
+inline constexpr std::size_t kMaxMessageSize = 64 * 1024;
+/// Longest key, bytes.
+inline constexpr std::size_t kMaxKeySize = 1024;
+
+/// Appends the message's bytes to `out` (which the caller reuses: no allocation once it has grown).
+void encode(const Message& message, std::vector<std::byte>& out);
+/// Whether the bytes start like one of ours.
+bool is_message(std::span<const std::byte> bytes);
+/// `corrupt` says which field of which message is wrong.
+Result<Message> decode(std::span<const std::byte> bytes);
+
+// --- The original's messages (MoriTransferEngineConnector), byte for byte ---------------------------------------
+
+inline constexpr std::string_view kTransferDone = "trans_done";
+inline constexpr std::string_view kTransferError = "trans_error";
+inline constexpr std::string_view kQueryPrefix = "query_info";
+inline constexpr std::string_view kInfoNotFound = "info_not_found";
+
+/// "query_info" followed by a msgpack map {request_id}.
+struct OriginalQuery {
+  std::string request_id;
+};
+/// msgpack map {request_id, data_size, is_fast_path}.
+struct OriginalQueryResponse {
+  std::string request_id;
+  std::uint64_t data_size = 0;
+  bool is_fast_path = false;
+};
+/// msgpack map {request_id, engine_desc_packed, mem_desc_packed, dst_offset, length}.
+struct OriginalPull {
+  std::string request_id;
+  std::vector<std::byte> engine_desc;
+  std::vector<std::byte> memory_desc;
+  std::uint64_t target_offset = 0;
+  std::uint64_t length = 0;
+};
+using OriginalRequest = std::variant<OriginalQuery, OriginalPull>;
+
+std::vector<std::byte> encode(const OriginalQuery& query);
+std::vector<std::byte> encode(const OriginalQueryResponse& response);
+std::vector<std::byte> encode(const OriginalPull& pull);
+/// Fields in any order, unknown ones ignored; `corrupt` for a missing or mistyped one.
+Result<OriginalRequest> decode_original_request(std::span<const std::byte> bytes);
+Result<OriginalQueryResponse> decode_original_response(std::span<const std::byte> bytes);
+
+}  // namespace stagewire::wire
