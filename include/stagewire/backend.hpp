@@ -159,7 +159,8 @@ class EventSink {
   virtual void on_completion(Completion&& completion) = 0;
   virtual void on_notification(PeerToken peer, std::uint32_t notification) = 0;
   virtual void on_message(PeerToken peer, std::span<const std::byte> message, MessagePayload payload) = 0;
-  /// The peer that arrived as `peer` is gone (closed, died, or broke the protocol). Last call with this token.
+  /// The peer that arrived as `peer` is gone (closed, died, or broke the protocol). Last call with this token: what it
+  /// had sent whole before it went has been delivered.
   virtual void on_peer_lost(PeerToken peer, const Error& reason) = 0;
 };
 
@@ -177,7 +178,8 @@ class Backend {
   virtual Result<std::unique_ptr<Endpoint>> connect(std::span<const std::byte> peer_address) = 0;
   /// Does whatever work is due and delivers what has happened; returns how many events. Never blocks. One thread at
   /// a time (the caller holds a lock). `messages_only` asks for the cheapest look: only what a spinning caller waits
-  /// for (messages, notifications, completions), no connection handling.
+  /// for (messages, notifications, completions), no connection handling. Takes back an earlier arm(): who makes
+  /// progress looks again, or arms again before it stops looking.
   virtual std::size_t progress(EventSink& sink, bool messages_only) = 0;
   /// Readable when progress() is worth calling, but only after arm(); -1 when there is nothing to wait on.
   virtual int wait_fd() const = 0;

@@ -197,6 +197,9 @@ class Connector {
   /// key. One stage alone is `invalid_argument`. A payload that is being read is hidden now and freed afterwards.
   virtual Status cleanup(std::string_view request_id, std::optional<std::string_view> from_stage = {},
                          std::optional<std::string_view> to_stage = {}) = 0;
+  /// Blocks until everything that was put has been taken, dropped or has expired: what a stage calls before it closes.
+  /// `timeout` says how many payloads are left.
+  virtual Status drain(Milliseconds timeout) = 0;
   virtual Health health() = 0;
   virtual ConnectionInfo connection_info() const = 0;
   virtual void update_sender_info(std::string_view host, int port) = 0;

@@ -29,10 +29,10 @@ struct Hello {
   bool wants_reply = false;
 };
 
-/// The receiver wants the key as soon as it is there. Lasts until Ready, Gone or Unwatch.
+/// The receiver wants the key as soon as it is there. Lasts until Ready, Unwatch, or a Gone other than not_found.
 struct Watch {
   std::string key;
-  bool once = false;                   ///< only look: answer Ready or Gone(not_found) at once, and forget
+  bool answer_now = false;             ///< also tell at once when it is not there: Gone(not_found); the watch goes on
   bool eager = true;                   ///< the payload may ride in Ready
 };
 
@@ -62,7 +62,7 @@ struct Release {
   bool consumed = true;
 };
 
-/// The watched key is not there and will not come, or (once) is not there now.
+/// The watched key will not come; with code not_found: it is not there yet (the answer to answer_now).
 struct Gone {
   std::string key;
   std::uint32_t code = 0;              ///< ErrorCode
