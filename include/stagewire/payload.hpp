@@ -29,6 +29,9 @@ STAGEWIRE_API std::optional<DType> dtype_from_string(std::string_view name);
 /// Bytes that `shape` takes, checked against overflow: `too_large`, or `invalid_argument` for a negative dimension.
 STAGEWIRE_API Result<std::uint64_t> byte_size(DType dtype, std::span<const std::int64_t> shape);
 
+/// Most dimensions of a tensor or array, the limit of torch and numpy.
+inline constexpr std::size_t kMaxDimensions = 64;
+
 /// A tensor that somebody else owns. `strides` in elements; empty = contiguous, row-major.
 struct TensorView {
   DType dtype = DType::uint8;
