@@ -1,19 +1,23 @@
-// The managed memory of one connector: blocks with exactly one state each, and a queue for those who wait for space.
+// The managed memory of one connector: blocks with exactly one state each, and a queue for those who wait for
+// space.
 //
 //   free -> staged -> published (pinned by n readers) -> free         what a sender puts
 //   free -> staged -> granted -> staged                               what a receiver lets a peer write into
-//                     granted -> quarantined -> free                  the writer has not been seen to stop (R01)
+//                     granted -> quarantined -> free                  the writer has not been seen to stop
+//                     (R01)
 //
-// The transitions are in block_state.hpp and nowhere else; an illegal one is a bug and aborts, since every caller
-// holds what it names. A published block that is retired while readers pin it is freed by the last unpin (R02).
+// The transitions are in block_state.hpp and nowhere else; an illegal one is a bug and aborts, since every
+// caller holds what it names. A published block that is retired while readers pin it is freed by the last
+// unpin (R02).
 //
-// Thread-safe. Nothing blocks except allocate() with a deadline.
+// Thread-safe. Nothing blocks except create() and allocate() with a deadline.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/clock.hpp"
 #include "memory/host_slab.hpp"
@@ -22,14 +26,15 @@
 
 namespace stagewire::memory {
 
+/// Bytes are counted in whole units of Pool::kAlignment, as blocks take them up: free + used = size.
 struct PoolStats {
   std::uint64_t size = 0;
   std::uint64_t free = 0;
   std::uint64_t largest_free = 0;
   std::uint64_t blocks = 0;
-  std::uint64_t pinned = 0;          ///< bytes in published blocks that are being read
-  std::uint64_t quarantined = 0;     ///< bytes
-  std::uint64_t waiting = 0;         ///< callers that wait for space
+  std::uint64_t pinned = 0;       ///< bytes in published or retired blocks that are being read
+  std::uint64_t quarantined = 0;  ///< bytes
+  std::uint64_t waiting = 0;      ///< callers that wait for space
 };
 
 class Pool {
@@ -40,7 +45,9 @@ class Pool {
 
   static constexpr std::uint64_t kAlignment = 4096;
 
+  /// As HostSlab::create; blocks while it pre-faults.
   static Result<std::unique_ptr<Pool>> create(std::uint64_t size, const HostSlabOptions& options = {});
+  /// Closes. Nobody may be inside a call, and nobody may hold a block.
   virtual ~Pool() = default;
 
   virtual std::span<std::byte> bytes() const = 0;
@@ -48,31 +55,37 @@ class Pool {
   virtual MemoryRegion region() const = 0;
   virtual const std::string& page_kind() const = 0;
 
-  /// A staged block. First come first served: nobody overtakes a caller that waits, even if it would fit. `too_large`
-  /// at once when it can never fit, with both numbers; `exhausted` when the deadline has passed already and there is
-  /// no space, `timeout` when it passed while waiting, both with size, free and largest free; `closed`.
+  /// A staged block. First come first served: nobody overtakes a caller that waits, even if it would fit.
+  /// `too_large` at once when it can never fit, with both numbers; `exhausted` when the deadline has passed
+  /// already and there is no space, `timeout` when it passed while waiting, both with size, free and largest
+  /// free; `closed`; `invalid_argument` for size 0.
   virtual Result<Offset> allocate(std::uint64_t size, base::Deadline deadline) = 0;
-  /// The same without blocking: calls back at once, or from whichever thread frees the space, expires the wait or
-  /// closes the pool. No lock of the pool is held during the call.
+  /// The same without blocking: calls back once, at once or from whichever thread frees the space, expires
+  /// the wait or closes the pool. No lock of the pool is held during the call, so it may call the pool.
+  /// Whoever uses this calls expire() in time.
   virtual void allocate_async(std::uint64_t size, base::Deadline deadline, Allocated callback) = 0;
   /// Ends waits whose deadline has passed. Returns the next deadline.
   virtual base::Deadline expire(base::TimePoint now) = 0;
 
-  virtual void publish(Offset block) = 0;       ///< staged -> published
-  virtual void pin(Offset block) = 0;           ///< published: one reader more
-  virtual void unpin(Offset block) = 0;         ///< one reader less; frees a retired block when it was the last
-  /// published -> free, at once or with the last unpin. Returns whether readers remain.
+  virtual void publish(Offset block) = 0;  ///< staged -> published
+  virtual void pin(Offset block) = 0;      ///< published: one reader more
+  virtual void unpin(Offset block) = 0;    ///< one reader less; frees a retired block when it was the last
+  /// published -> free, at once or with the last unpin; no new reader from now on. Returns whether readers
+  /// remain.
   virtual bool retire(Offset block) = 0;
-  virtual void grant(Offset block) = 0;         ///< staged -> granted
-  virtual void end_grant(Offset block) = 0;     ///< granted -> staged: the writer is known to have stopped
-  virtual void quarantine(Offset block) = 0;    ///< granted -> quarantined
-  virtual void end_quarantine(Offset block) = 0;///< quarantined -> free
-  virtual void free(Offset block) = 0;          ///< staged -> free
+  virtual void grant(Offset block) = 0;       ///< staged -> granted
+  virtual void end_grant(Offset block) = 0;   ///< granted -> staged: the writer is known to have stopped
+  virtual void quarantine(Offset block) = 0;  ///< granted -> quarantined
+  virtual void end_quarantine(
+      Offset block) = 0;                ///< quarantined -> free: the writer is known to have stopped
+  virtual void free(Offset block) = 0;  ///< staged -> free
+  /// As it was asked for.
   virtual std::uint64_t size_of(Offset block) const = 0;
   virtual std::uint32_t pins(Offset block) const = 0;
 
   virtual PoolStats stats() const = 0;
-  /// Fails those who wait with `closed`, and all later allocations. Blocks stay valid until the pool is destroyed.
+  /// Fails those who wait with `closed`, and all later allocations. Blocks stay valid until the pool is
+  /// destroyed.
   virtual void close() = 0;
 };
 
