@@ -36,6 +36,7 @@ constexpr Duration kLongestBackOff = milliseconds(500);
 constexpr Duration kConnectTimeout = std::chrono::seconds(10);
 constexpr int kMessagesAtOnce = 64;  // from one socket in one progress(), so that nobody starves the others
 constexpr int kHeartbeatsMissed = 5;
+constexpr std::size_t kKeySize = 40;  // Z85 of 32 bytes
 
 // What an epoll event belongs to; dials have their own ids.
 constexpr DialId kRouterTag = 0;
@@ -146,6 +147,7 @@ class ZmqControlPlane final : public ControlPlane {
 
   Result<std::string> choose_host() const;
   Status open_wait_set();
+  Status open_keys();
   Status bind(const std::string& address);
   Error bind_error(const std::string& address, int error_number) const;
   void set_common_options(zmq::socket_t& socket) const;
@@ -172,6 +174,7 @@ class ZmqControlPlane final : public ControlPlane {
   const ControlOptions options_;
   std::string host_;
   int port_ = 0;
+  std::string public_key_;     // that belongs to the shared secret key; empty = no encryption
   zmq::context_t context_{1};  // one I/O thread; outlives the sockets below
   zmq::socket_t router_;
   std::unordered_map<DialId, DialPointer> dials_;
@@ -200,6 +203,7 @@ Status ZmqControlPlane::open() {
   }
   context_.set(zmq::ctxopt::max_sockets, kSocketLimit);
   if (Status opened = open_wait_set(); !opened) return opened;
+  if (Status opened = open_keys(); !opened) return opened;
   if (!options_.listen) return {};
   Result<std::string> address = choose_host();
   if (!address) return address.error();
@@ -234,6 +238,25 @@ Status ZmqControlPlane::open_wait_set() {
   return {};
 }
 
+// Everybody has the same pair of keys. Its public half is told to nobody and never crosses the network, so
+// that it is itself the secret that lets a caller in: a caller without it cannot make the handshake's first
+// message, and no authentication handler (a socket and a thread more) is needed behind it.
+Status ZmqControlPlane::open_keys() {
+  if (options_.secret_key.empty()) return {};
+  if (zmq_has("curve") == 0) {
+    return base::error(ErrorCode::unsupported,
+                       "a secret key needs a libzmq with CURVE (libsodium), this one has none");
+  }
+  std::array<char, kKeySize + 1> key{};
+  if (options_.secret_key.size() != kKeySize ||
+      zmq_curve_public(key.data(), options_.secret_key.c_str()) != 0) {
+    return base::error(ErrorCode::invalid_argument, "the secret key is not ", kKeySize,
+                       " characters of Z85 (it has ", options_.secret_key.size(), " bytes)");
+  }
+  public_key_ = key.data();
+  return {};
+}
+
 Status ZmqControlPlane::bind(const std::string& address) {
   Result<std::string> endpoint = tcp_endpoint(address, options_.port);
   if (!endpoint) return endpoint.error();
@@ -244,6 +267,10 @@ Status ZmqControlPlane::bind(const std::string& address) {
   // of another.
   router_.set(zmq::sockopt::router_mandatory, true);
   router_.set(zmq::sockopt::ipv6, address.find(':') != std::string::npos);
+  if (!public_key_.empty()) {
+    router_.set(zmq::sockopt::curve_server, true);
+    router_.set(zmq::sockopt::curve_secretkey, options_.secret_key);
+  }
   if (zmq_bind(router_.handle(), endpoint->c_str()) != 0) return bind_error(address, errno);
   const std::string bound = router_.get(zmq::sockopt::last_endpoint);
   host_ = address;
@@ -363,6 +390,11 @@ Status ZmqControlPlane::connect(Dial& dial) try {
   if (options_.heartbeat_ms > 0) {
     dealer.set(zmq::sockopt::heartbeat_ivl, options_.heartbeat_ms);
     dealer.set(zmq::sockopt::heartbeat_timeout, options_.heartbeat_ms * kHeartbeatsMissed);
+  }
+  if (!public_key_.empty()) {
+    dealer.set(zmq::sockopt::curve_serverkey, public_key_);
+    dealer.set(zmq::sockopt::curve_publickey, public_key_);
+    dealer.set(zmq::sockopt::curve_secretkey, options_.secret_key);
   }
   const std::string events = base::text("inproc://dial-events-", tries_++);
   if (zmq_socket_monitor(dealer.handle(), events.c_str(), kUp | kDown) != 0) throw zmq::error_t();

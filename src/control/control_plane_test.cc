@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
-#include <filesystem>
+#include <array>
+#include <zmq.hpp>
 
 #include "control/plane_fixture.hpp"
+#include "stagewire/log.hpp"
 
 namespace stagewire::control {
 namespace {
@@ -129,6 +131,49 @@ TEST(ControlPlane, R10_R16_hosts_that_cannot_be_bound_or_told_to_peers_are_refus
             ErrorCode::invalid_argument);
   EXPECT_EQ(ControlPlane::create({.host = "127.0.0.1", .port = -1}).error().code(),
             ErrorCode::invalid_argument);
+}
+
+/// A fresh Z85 secret key.
+std::string new_secret_key() {
+  std::array<char, 41> open_half{}, secret_half{};
+  EXPECT_EQ(zmq_curve_keypair(open_half.data(), secret_half.data()), 0);
+  return secret_half.data();
+}
+
+TEST(ControlPlane, R16_with_a_secret_key_only_those_who_have_it_are_heard) {
+  const std::string key = new_secret_key();
+  Station server = Station::open({.secret_key = key});
+  Station friendly = Station::open({.secret_key = key});
+  Station wrong = Station::open({.secret_key = new_secret_key()});
+  Station open = Station::open();
+  const std::vector<Station*> strangers = {&wrong, &open};
+  for (Station* stranger : strangers) {
+    ASSERT_TRUE(stranger->plane->send(stranger->dial(server), as_bytes("let me in")).ok());
+  }
+  int refusals = 0;
+  set_log_sink([&](LogLevel, std::string_view, std::string_view text) {
+    if (text.find("does not complete ZeroMQ's handshake") != std::string_view::npos) ++refusals;
+  });
+  const bool refused = drive({&server, &wrong, &open}, [&] { return refusals >= 2; });
+  set_log_sink({});
+  ASSERT_TRUE(refused) << refusals;
+  ASSERT_TRUE(friendly.plane->send(friendly.dial(server), as_bytes("it is me")).ok());
+  ASSERT_TRUE(drive({&server, &friendly, &wrong, &open}, [&] { return !server.seen.calls.empty(); }));
+  EXPECT_EQ(server.seen.calls.size(), 1u);
+  EXPECT_EQ(server.seen.calls[0].second, "it is me");
+  ASSERT_TRUE(server.plane->answer(server.seen.calls[0].first, as_bytes("welcome")).ok());
+  ASSERT_TRUE(drive({&server, &friendly}, [&] { return friendly.seen.answers.size() == 1; }));
+  EXPECT_TRUE(wrong.seen.ups.empty());
+  EXPECT_TRUE(open.seen.ups.empty());
+}
+
+TEST(ControlPlane, R16_a_secret_key_that_is_none_is_refused_and_not_shown) {
+  for (const std::string& key : {std::string("hunter2"), std::string(40, ' '), std::string(41, 'a')}) {
+    const auto refused = ControlPlane::create({.host = "127.0.0.1", .secret_key = key});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(refused.error().message(), testing::Not(HasSubstr(key)));
+  }
 }
 
 TEST(ControlPlane, dials_to_what_is_no_address_are_refused) {
