@@ -1,0 +1,135 @@
+#include "stagewire/doctor.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "doctor/checks.hpp"
+
+namespace stagewire::doctor {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const Finding& named(const std::vector<Finding>& findings, std::string_view name) {
+  for (const Finding& finding : findings) {
+    if (finding.name == name) return finding;
+  }
+  ADD_FAILURE() << "no finding is named " << name;
+  return findings.front();
+}
+
+/// A scratch file system root with files in proc/ and sys/.
+class Doctor : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = std::filesystem::path(::testing::TempDir()) / ("stagewire_doctor_" + std::to_string(getpid()));
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  std::filesystem::path root_;
+};
+
+TEST_F(Doctor, R24_few_descriptors_come_with_the_command_that_raises_them) {
+  const auto findings = check_limits({256, std::nullopt}, {std::nullopt, std::nullopt});
+  const Finding& files = named(findings, "nofile");
+  EXPECT_EQ(files.state, Finding::State::note);
+  EXPECT_EQ(files.value, "256 (hard limit unlimited)");
+  EXPECT_EQ(files.command, "ulimit -n 65536");
+  EXPECT_EQ(named(findings, "memlock").state, Finding::State::good);
+}
+
+TEST_F(Doctor, R24_a_hard_limit_below_what_is_needed_takes_the_administrator) {
+  const auto findings = check_limits({32, 512}, {8192, 8192});
+  EXPECT_EQ(named(findings, "nofile").state, Finding::State::problem);
+  EXPECT_THAT(named(findings, "nofile").command, HasSubstr("limits.d"));
+  EXPECT_EQ(named(findings, "memlock").state, Finding::State::note);
+  EXPECT_EQ(named(findings, "memlock").value, "8 KiB (hard limit 8 KiB)");
+  EXPECT_THAT(named(findings, "memlock").command, HasSubstr("memlock unlimited"));
+}
+
+TEST_F(Doctor, R24_the_advised_limit_is_one_that_may_be_set) {
+  EXPECT_EQ(named(check_limits({256, 4096}, {}), "nofile").command, "ulimit -n 4096");
+}
+
+TEST_F(Doctor, R24_small_pages_are_noted_with_the_command_that_mends_it) {
+  write("proc/meminfo",
+        "MemAvailable:    4194304 kB\nHugePages_Free:        0\nHugepagesize:       2048 kB\n");
+  write("sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise [never] deny force\n");
+  const auto findings = check_memory(root_);
+  EXPECT_EQ(named(findings, "available").value, "4 GiB");
+  EXPECT_EQ(named(findings, "available").state, Finding::State::good);
+  EXPECT_EQ(named(findings, "thp_shmem").state, Finding::State::note);
+  EXPECT_THAT(named(findings, "thp_shmem").command, HasSubstr("echo advise"));
+  EXPECT_EQ(named(findings, "huge_pages").command, "sudo sysctl vm.nr_hugepages=512");
+}
+
+TEST_F(Doctor, R24_a_machine_that_is_set_up_needs_no_command) {
+  write("proc/meminfo",
+        "MemAvailable:    4194304 kB\nHugePages_Free:      512\nHugepagesize:       2048 kB\n");
+  write("sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size [advise] never deny force\n");
+  for (const Finding& finding : check_memory(root_)) {
+    EXPECT_EQ(finding.state, Finding::State::good) << finding.name;
+    EXPECT_THAT(finding.command, IsEmpty()) << finding.name;
+  }
+}
+
+TEST_F(Doctor, R24_a_container_s_memory_limit_counts) {
+  write("proc/meminfo", "MemAvailable:    4194304 kB\n");
+  write("sys/fs/cgroup/memory.max", "268435456\n");
+  const Finding small = named(check_memory(root_), "available");
+  EXPECT_EQ(small.value, "256 MiB");
+  EXPECT_EQ(small.state, Finding::State::note);
+  write("sys/fs/cgroup/memory.max", "max\n");
+  EXPECT_EQ(named(check_memory(root_), "available").value, "4 GiB");
+}
+
+TEST_F(Doctor, R24_files_that_are_not_there_are_no_reason_to_give_up) {
+  const auto findings = check_memory(root_);
+  EXPECT_EQ(named(findings, "available").value, "unknown (no MemAvailable in /proc/meminfo)");
+  EXPECT_EQ(named(findings, "thp_shmem").value, "this kernel has none");
+}
+
+TEST_F(Doctor, R24_a_missing_library_is_named_with_the_package_that_has_it) {
+  const auto findings = check_libraries([](const char*) { return std::nullopt; });
+  EXPECT_THAT(named(findings, "libibverbs").command, HasSubstr("libibverbs1"));
+  EXPECT_THAT(named(findings, "libucp").command, HasSubstr("libucx0"));
+  EXPECT_THAT(named(findings, "libamdhip64").command, HasSubstr("libamdhip64-5"));
+  EXPECT_THAT(named(findings, "libcuda").command, HasSubstr("libcuda1"));
+}
+
+TEST_F(Doctor, R24_an_older_soname_will_do) {
+  const auto findings = check_libraries([](const char* soname) -> std::optional<std::string> {
+    if (std::string_view(soname) == "libamdhip64.so.5") return "/opt/rocm/lib/libamdhip64.so.5";
+    return std::nullopt;
+  });
+  EXPECT_EQ(named(findings, "libamdhip64").value, "/opt/rocm/lib/libamdhip64.so.5");
+  EXPECT_THAT(named(findings, "libamdhip64").command, IsEmpty());
+}
+
+TEST_F(Doctor, processors_are_counted) {
+  write("proc/cpuinfo",
+        "processor\t: 0\nmodel name\t: Fast 9000\nflags\t\t: fpu sse2 avx2\n\nprocessor\t: 1\n");
+  const auto findings = check_cpu(root_);
+  EXPECT_EQ(named(findings, "processor").value, "2 x Fast 9000");
+  EXPECT_EQ(named(findings, "flags").value, "sse2 avx2");
+}
+
+TEST_F(Doctor, R24_this_machine_can_run_pipelines_without_gpu_and_network_card) {
+  const MachineReport report = machine_report();
+  for (const Finding& finding : report.findings) {
+    EXPECT_NE(finding.state, Finding::State::problem) << finding.name << ": " << finding.value;
+    EXPECT_FALSE(finding.topic.empty());
+    EXPECT_FALSE(finding.value.empty()) << finding.name;
+  }
+  EXPECT_TRUE(report.one_host);
+}
+
+}  // namespace
+}  // namespace stagewire::doctor
