@@ -36,8 +36,9 @@ struct Capabilities {
   double gb_per_s = 0;                     ///< estimated bandwidth, 1e9 bytes per second
 };
 
-/// One registered region. Destroying it ends remote access to the region as far as the backend can end it;
-/// docs/memory.md says for each backend what that means for a peer that still holds a mapping.
+/// One registered region. Destroying it ends remote access to the region as far as the backend can end it: later
+/// imports fail with `not_found`; docs/backends.md says for each backend what a peer that has imported it already
+/// can still do. May outlive the backend.
 class Registration {
  public:
   virtual ~Registration() = default;
@@ -46,12 +47,14 @@ class Registration {
   virtual std::span<const std::byte> remote_key() const = 0;
 };
 
-/// A peer's region, imported from its remote key. Usable when status() is ok.
+/// A peer's region, imported from its remote key. Usable when status() is ok. May outlive its endpoint, and so may
+/// its mapping.
 class RemoteRegion {
  public:
   virtual ~RemoteRegion() = default;
   virtual std::uint64_t size() const = 0;
-  /// nullopt: still being set up (the peer has to answer); ok: usable; error: never will be, with the reason.
+  /// nullopt: still being set up (the peer has to answer); ok: usable; error: never will be, with the reason. It
+  /// changes during progress() or just before wait_fd() wakes; progress() counts the change as an event.
   virtual std::optional<Status> status() const = 0;
   /// The peer's bytes in this process's address space, read-only; nullptr when this backend or this memory cannot.
   virtual const std::byte* mapping() const = 0;
@@ -68,12 +71,13 @@ struct Segment {
 
 enum class Operation { read, write };
 
-/// One posted piece of a transfer. All segments, then the notification, complete as one (R23).
+/// One posted piece of a transfer. All segments, then the notification, complete as one (R23). Requests that are
+/// pending at the same time have no order among each other.
 struct WorkRequest {
   std::uint64_t id = 0;                        ///< comes back in the completion, chosen by the caller, unique while pending
   Operation operation = Operation::read;       ///< read: remote -> local
   const Registration* local = nullptr;         ///< must outlive the completion
-  const RemoteRegion* remote = nullptr;        ///< must outlive the completion; of this endpoint
+  const RemoteRegion* remote = nullptr;        ///< must outlive the completion; of this endpoint, else `invalid_argument`
   std::span<const Segment> segments;           ///< read before post() returns; bounds were checked by the caller
   std::optional<std::uint32_t> notification;   ///< delivered to the peer after the data is visible there
   bool on_this_thread = false;                 ///< the caller would rather copy on its own thread than wait for another
@@ -120,23 +124,28 @@ class MessagePayload {
 };
 
 /// A place at the peer, already chosen, into which the sender writes a payload before it sends the message. Either
-/// it is given to send(), or it is given back by abandon().
+/// send() takes it (it answered `completed`), or it is given back by abandon(), or it ends with the endpoint.
 struct PayloadSlot {
   std::span<std::byte> bytes;   ///< exactly the size that was asked for; empty = no slot
   std::uint32_t index = 0;
 };
 
 /// Our end of a connection to one peer over one backend. It may still be connecting: then post(), reserve() and
-/// send() answer `full` (or no slot) until it is up.
+/// send() answer `full` (or no slot) until it is up. Whoever met `full` or no slot is woken when trying again makes
+/// sense: progress() reports an event, and wait_fd() becomes readable if it was armed. Destroying the endpoint
+/// aborts what is pending (completions with `closed` follow) and returns when no byte of it moves any more; it must
+/// not race with a call of its other functions.
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
   /// nullopt: connecting; ok: up; error: lost or refused for good, with the reason. Connect again for another try.
   virtual std::optional<Status> status() const = 0;
-  /// Starts importing a region. `corrupt` for a key that does not parse, `permission` where the key grants nothing.
+  /// Starts importing a region. `corrupt` for a key that does not parse, `permission` where the key grants nothing,
+  /// `not_found` for a key of another peer or instance.
   virtual Result<std::unique_ptr<RemoteRegion>> import(std::span<const std::byte> remote_key) = 0;
   /// `completed`: done, no completion will follow. `pending`: exactly one completion follows from progress(), also
-  /// when the peer dies or the endpoint is destroyed with the backend alive.
+  /// when the peer dies (`unavailable`) or the endpoint is destroyed with the backend alive (`closed`). An error:
+  /// nothing was begun, or nothing of it goes on; no completion follows. `full`: nothing was begun.
   virtual Result<Posted> post(const WorkRequest& request) = 0;
   /// A place for `size` bytes of payload at the peer; an empty slot when there is none just now.
   virtual PayloadSlot reserve(std::size_t size) = 0;
@@ -154,7 +163,8 @@ class EventSink {
   /// Names a peer that connected to us, in the calls below.
   using PeerToken = std::uint64_t;
   virtual ~EventSink() = default;
-  /// A peer connected; `peer_address` are the bytes of its own Backend::address().
+  /// A peer connected; `peer_address` are the bytes of its own Backend::address(). Each connection that a peer makes
+  /// arrives anew: two endpoints of one peer are two tokens.
   virtual PeerToken on_peer_arrived(std::span<const std::byte> peer_address) = 0;
   virtual void on_completion(Completion&& completion) = 0;
   virtual void on_notification(PeerToken peer, std::uint32_t notification) = 0;
@@ -173,6 +183,8 @@ class Backend {
   virtual std::span<const std::byte> address() const = 0;
   /// Whether a peer with this address can be reached; the reason when not. Symmetric: both sides answer the same.
   virtual Status reaches(std::span<const std::byte> peer_address) const = 0;
+  /// `unsupported` when the memory cannot be what `access` wants, with advice. For `local_only` (the local side of
+  /// reads and writes) a backend of host memory takes any host memory.
   virtual Result<std::unique_ptr<Registration>> register_region(const MemoryRegion& region, Access access) = 0;
   /// Starts connecting. The endpoint must be destroyed before the backend.
   virtual Result<std::unique_ptr<Endpoint>> connect(std::span<const std::byte> peer_address) = 0;
@@ -181,12 +193,14 @@ class Backend {
   /// for (messages, notifications, completions), no connection handling. Takes back an earlier arm(): who makes
   /// progress looks again, or arms again before it stops looking.
   virtual std::size_t progress(EventSink& sink, bool messages_only) = 0;
-  /// Readable when progress() is worth calling, but only after arm(); -1 when there is nothing to wait on.
+  /// Readable when progress() is worth calling, but only after arm(); -1 when there is nothing to wait on. Constant;
+  /// any thread may poll it. After it woke somebody, progress(sink, false) must be called before waiting again.
   virtual int wait_fd() const = 0;
   /// Asks that wait_fd() become readable at the next event. Under the same lock as progress(). Returns false when
   /// there is something to do already: call progress() instead of waiting.
   virtual bool arm() = 0;
-  /// Asks peers to wake us for messages that are not urgent as well (a caller waits for what they release).
+  /// Asks peers to wake us for messages that are not urgent as well (a caller waits for what they release). Holds
+  /// until it is switched off; switching it on wakes a sleeper, who looks at what has gathered.
   virtual void want_everything(bool on) = 0;
 };
 
