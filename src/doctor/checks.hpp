@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "control/host_address.hpp"
 #include "stagewire/doctor.hpp"
 
 namespace stagewire::doctor {
@@ -24,13 +24,19 @@ Limit read_limit(int resource);
 
 std::vector<Finding> check_limits(const Limit& open_files, const Limit& locked_memory);
 
-/// `root` is "/" but in tests: where proc/ and sys/ are found.
-std::vector<Finding> check_memory(const std::filesystem::path& root);
+/// Makes a small pool as a connector would; what its pages are, or why it cannot be had.
+Result<std::string> try_pool();
 
-/// Tries the calls that the pool and the shm backend stand on.
+/// `root` is empty but in tests: where /proc and /sys are found.
+std::vector<Finding> check_memory(const std::string& root, const Result<std::string>& trial);
+
+/// What `host: auto` would choose.
+std::vector<Finding> check_addresses(const std::vector<control::InterfaceAddress>& candidates,
+                                     std::string_view default_interface);
+
 std::vector<Finding> check_kernel();
 
-std::vector<Finding> check_cpu(const std::filesystem::path& root);
+std::vector<Finding> check_cpu(const std::string& root);
 
 /// Where a library was loaded from; nullopt when it is not installed.
 using LibraryFinder = std::function<std::optional<std::string>(const char* soname)>;
