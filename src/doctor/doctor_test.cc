@@ -65,7 +65,7 @@ TEST_F(Doctor, R24_small_pages_are_noted_with_the_command_that_mends_it) {
 
 TEST_F(Doctor, R24_a_machine_that_is_set_up_needs_no_command) {
   write("proc/meminfo", "MemAvailable:    4194304 kB\n");
-  const auto findings = check_memory(root_, std::string("2 MiB transparent huge pages"));
+  const auto findings = check_memory(root_, std::string("2 MiB pages, transparent (8 MiB of 8 MiB)"));
   EXPECT_THAT(named(findings, "available").value, HasSubstr("4 GiB"));
   for (const Finding& finding : findings) {
     EXPECT_EQ(finding.state, Finding::State::good) << finding.name;

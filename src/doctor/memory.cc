@@ -34,7 +34,7 @@ Finding pool_finding(const Result<std::string>& trial) {
     return finding;
   }
   finding.value = *trial;
-  if (trial->find("huge pages") == std::string::npos) {
+  if (trial->starts_with("4 KiB")) {
     finding.state = Finding::State::note;
     finding.advice =
         "small pages take longer to fault in at start and to copy; reserve huge ones, or use Linux 6.1";
