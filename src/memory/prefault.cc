@@ -10,7 +10,6 @@
 #include <fstream>
 #include <string>
 
-#include "base/clock.hpp"
 #include "base/mapping.hpp"
 #include "base/text.hpp"
 
@@ -27,37 +26,32 @@ constexpr std::size_t kStep = std::size_t{16} << 20;  // tens of milliseconds ea
 /// Says how far it is, about ten times a second, once a second has passed.
 class ProgressReport {
  public:
-  ProgressReport(const std::function<void(std::size_t, std::size_t)>& progress, std::size_t total)
-      : progress_(progress), total_(total) {}
+  ProgressReport(const std::function<void(std::size_t, std::size_t)>& progress, std::size_t total,
+                 const base::Clock& clock)
+      : progress_(progress), total_(total), clock_(clock), next_(clock.now() + std::chrono::seconds(1)) {}
 
   void reached(std::size_t done) {
-    const base::TimePoint now = base::steady_clock().now();
-    if (!progress_ || now < next_) return;
+    const base::TimePoint now = clock_.now();
+    const bool is_last = shown_ && done == total_;  // who has heard of the beginning hears of the end
+    if (!progress_ || (now < next_ && !is_last)) return;
     progress_(done, total_);
     shown_ = true;
     next_ = now + std::chrono::milliseconds(100);
-  }
-  /// The last call says that all is done, if there was a first.
-  void finished() const {
-    if (shown_) progress_(total_, total_);
   }
 
  private:
   const std::function<void(std::size_t, std::size_t)>& progress_;
   const std::size_t total_;
-  base::TimePoint next_ = base::steady_clock().now() + std::chrono::seconds(1);
+  const base::Clock& clock_;
+  base::TimePoint next_;
   bool shown_ = false;
 };
 
-/// A write that changes nothing, also when another thread or process writes there.
-void touch(std::byte* address) {
-  std::atomic_ref(*reinterpret_cast<unsigned char*>(address)).fetch_or(0, std::memory_order_relaxed);
-}
-
-/// One page brings the range into being, the collapse makes it huge. Failure is fine: small pages do as well.
+/// One page brings each 2 MiB into being, the collapse makes it huge. Failure is fine: small pages do as
+/// well.
 void collapse(std::span<std::byte> range) {
   for (std::size_t at = 0; at + base::Mapping::kHugePage <= range.size(); at += base::Mapping::kHugePage) {
-    touch(range.data() + at);
+    if (madvise(range.data() + at, kPage, kPopulateWrite) != 0) return;
     if (madvise(range.data() + at, base::Mapping::kHugePage, kCollapse) != 0) return;
   }
 }
@@ -69,7 +63,7 @@ Status populate(std::span<std::byte> range) {
   } while (failed != 0 && errno == EINTR);
   if (failed == 0) return {};
   if (errno == EINVAL) {  // an older kernel
-    for (std::size_t at = 0; at < range.size(); at += kPage) touch(range.data() + at);
+    touch_pages(range);
     return {};
   }
   if (errno == ENOMEM || errno == EFAULT || errno == EAGAIN) {
@@ -81,8 +75,8 @@ Status populate(std::span<std::byte> range) {
 }  // namespace
 
 Status prefault(std::span<std::byte> memory, bool collapse_pages,
-                const std::function<void(std::size_t, std::size_t)>& progress) {
-  ProgressReport report(progress, memory.size());
+                const std::function<void(std::size_t, std::size_t)>& progress, const base::Clock& clock) {
+  ProgressReport report(progress, memory.size(), clock);
   for (std::size_t done = 0; done < memory.size();) {
     const auto step = memory.subspan(done, std::min(kStep, memory.size() - done));
     if (collapse_pages) collapse(step);
@@ -93,8 +87,15 @@ Status prefault(std::span<std::byte> memory, bool collapse_pages,
     done += step.size();
     report.reached(done);
   }
-  report.finished();
   return {};
+}
+
+void touch_pages(std::span<std::byte> memory) {
+  for (std::size_t at = 0; at < memory.size(); at += kPage) {
+    // Atomic, since another thread or process may be writing there.
+    std::atomic_ref(*reinterpret_cast<unsigned char*>(memory.data() + at))
+        .fetch_or(0, std::memory_order_relaxed);
+  }
 }
 
 std::size_t huge_page_bytes(std::span<const std::byte> memory) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 
+#include "base/clock.hpp"
 #include "stagewire/result.hpp"
 
 namespace stagewire::memory {
@@ -14,7 +15,12 @@ namespace stagewire::memory {
 /// and is several times faster than 512 single faults. `progress` (may be empty) as in HostSlabOptions.
 /// `exhausted` when memory runs out on the way.
 Status prefault(std::span<std::byte> memory, bool collapse_pages,
-                const std::function<void(std::size_t, std::size_t)>& progress);
+                const std::function<void(std::size_t, std::size_t)>& progress,
+                const base::Clock& clock = base::steady_clock());
+
+/// What prefault() does where the kernel is older than 5.14: a write to each page that changes nothing. Ends
+/// the process by SIGBUS when memory runs out.
+void touch_pages(std::span<std::byte> memory);
 
 /// Bytes of the mapping at `memory` that the page tables of this process show as huge pages (from
 /// /proc/self/smaps).
