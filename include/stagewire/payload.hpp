@@ -37,7 +37,7 @@ struct TensorView {
   DType dtype = DType::uint8;
   std::vector<std::int64_t> shape;             ///< empty = 0-dim, one element
   const std::byte* data = nullptr;             ///< host memory
-  std::vector<std::int64_t> strides;
+  std::vector<std::int64_t> strides;           ///< not for int4, whose elements have no addresses
 };
 
 /// A numpy array: `dtype` as numpy writes it ("<f4"). Always contiguous.
@@ -75,28 +75,35 @@ class Value {
   bool is_none() const { return v_.index() == 0; }
   template <typename T>
   const T* get_if() const { return std::get_if<T>(&v_); }
-  /// The entry of a map with this string key, nullptr when there is none or this is no map.
+  /// The entry of a map with this string key, the last one when it is repeated (as in Python); nullptr when there is
+  /// none or this is no map.
   STAGEWIRE_API const Value* find(std::string_view key) const;
 
  private:
   Variant v_;
 };
 
+/// Limits of the encoded form, the same for both directions; a tensor counts as the map that it is encoded as (two
+/// levels, four entries and its dimensions).
 struct PayloadLimits {
-  std::size_t max_depth = 64;
+  std::size_t max_depth = 64;          ///< levels of nesting; values above 256 mean 256
   std::size_t max_items = 1'000'000;   ///< list and map entries altogether
 };
 
-/// Bytes that encode() will write. `invalid_argument`/`too_large` for a value that cannot be encoded.
+/// Bytes that encode() will write. `invalid_argument` or `too_large` for a value that cannot be encoded: strings must
+/// be UTF-8 (a Python peer refuses others), keys are no maps and no tensors, one string, bytes or tensor has less than
+/// 4 GiB, a map with a true `__tensor__` or `__ndarray__` would come back as something else.
 STAGEWIRE_API Result<std::size_t> encoded_size(const Value& value, const PayloadLimits& limits = {});
 
 /// Writes the value into `out`; returns the bytes written (what encoded_size() said). Non-contiguous tensors are
 /// written row-major. Nothing is allocated. `exhausted` when `out` is too small.
 STAGEWIRE_API Result<std::size_t> encode(const Value& value, std::span<std::byte> out, const PayloadLimits& limits = {});
 
-/// Reads one value that fills `bytes`; views point into `bytes`. `corrupt` says what is wrong at which offset;
-/// memory use is bounded by the input's size whatever it claims. Maps with a truthy `__tensor__`, `__ndarray__` become
-/// TensorView, NdarrayView after shape, dtype and size have been checked against each other.
+/// Reads one value that fills `bytes`; views point into `bytes`, and tensors lie wherever the format puts them: do not
+/// expect them to be aligned to their element size. `corrupt` says what is wrong at which offset, `unsupported` names a
+/// dtype that is not known here. Memory use is bounded by the input's size whatever it claims. A map whose `__tensor__`
+/// or `__ndarray__` is true, as Python takes a value for true, becomes a TensorView or NdarrayView after shape, dtype
+/// and size have been checked against each other.
 STAGEWIRE_API Result<Value> decode(std::span<const std::byte> bytes, const PayloadLimits& limits = {});
 
 }  // namespace stagewire
