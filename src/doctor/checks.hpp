@@ -11,6 +11,7 @@
 
 #include "control/host_address.hpp"
 #include "stagewire/doctor.hpp"
+#include "stagewire/engine.hpp"
 
 namespace stagewire::doctor {
 
@@ -29,6 +30,9 @@ Result<std::string> try_pool();
 
 /// `root` is empty but in tests: where /proc and /sys are found.
 std::vector<Finding> check_memory(const std::string& root, const Result<std::string>& trial);
+
+/// Without `shm` no pipeline can run on one host; `local` alone serves one process.
+std::vector<Finding> check_backends(const std::vector<BackendReport>& backends);
 
 /// What `host: auto` would choose.
 std::vector<Finding> check_addresses(const std::vector<control::InterfaceAddress>& candidates,

@@ -101,6 +101,21 @@ TEST_F(Doctor, R10_a_machine_without_a_network_still_does_for_one_host) {
   EXPECT_EQ(named(findings, "other_hosts").state, Finding::State::note);
 }
 
+TEST_F(Doctor, R24_a_backend_that_cannot_be_used_is_listed_with_the_reason) {
+  const auto findings =
+      check_backends({{"shm", true, "memfd over a Unix socket"}, {"rdma", false, "no device"}});
+  EXPECT_EQ(named(findings, "shm").state, Finding::State::good);
+  EXPECT_EQ(named(findings, "rdma").state, Finding::State::note);
+  EXPECT_EQ(named(findings, "rdma").value, "no device");
+}
+
+TEST_F(Doctor, R24_without_shared_memory_no_pipeline_runs_on_one_host) {
+  EXPECT_EQ(named(check_backends({{"shm", false, "socket(): refused"}}), "shm").state,
+            Finding::State::problem);
+  EXPECT_EQ(named(check_backends({{"local", true, ""}}), "shm").state, Finding::State::problem);
+  EXPECT_EQ(named(check_backends({{"local", true, ""}}), "local").value, "usable");
+}
+
 TEST_F(Doctor, R24_a_missing_library_is_named_with_the_package_that_has_it) {
   const auto findings = check_libraries([](const char*) { return std::nullopt; });
   EXPECT_THAT(named(findings, "libibverbs").command, HasSubstr("libibverbs1"));

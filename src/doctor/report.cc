@@ -24,6 +24,7 @@ MachineReport machine_report() {
   const auto add = [&](std::vector<Finding> findings) {
     std::move(findings.begin(), findings.end(), std::back_inserter(report.findings));
   };
+  add(doctor::check_backends(probe_backends()));
   add(doctor::check_addresses(control::interface_addresses(), control::default_route_interface()));
   add(doctor::check_limits(doctor::read_limit(RLIMIT_NOFILE), doctor::read_limit(RLIMIT_MEMLOCK)));
   add(doctor::check_memory("", doctor::try_pool()));

@@ -21,6 +21,12 @@ class Pages(unittest.TestCase):
                  for name in re.findall(r"`([a-z0-9+.-]+)`", row)}
         self.assertEqual(named, packages())
 
+    def test_the_readme_shows_code_that_is_built_and_a_file_that_is_there(self):
+        blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", (support.ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE))
+        example = (support.ROOT / "examples" / "handoff.cc").read_text().split("  // [README]\n")[1]
+        self.assertEqual(blocks["cpp"], re.sub(r"^  ", "", example, flags=re.MULTILINE))
+        self.assertIn(blocks["yaml"], (support.ROOT / "deploy" / "speech_intranode.yaml").read_text())
+
     def test_links_between_pages_lead_somewhere(self):
         broken = []
         for page in [*support.ROOT.glob("*.md"), *support.ROOT.glob("docs/*.md"), *support.ROOT.glob("examples/*.md")]:
