@@ -13,7 +13,6 @@ namespace {
 using Packer = msgpack::packer<base::VectorSink>;
 
 constexpr std::array<std::byte, 4> kMagic{std::byte{'S'}, std::byte{'W'}, std::byte{'1'}, std::byte{0}};
-constexpr auto kLastErrorCode = static_cast<std::uint32_t>(ErrorCode::failed);
 
 // The first element of each message: its place in Message, from 1.
 template <typename T, std::size_t index = 0>
@@ -127,8 +126,10 @@ void range(FieldReader& fields, std::uint64_t& offset, std::uint64_t& size) {
     fields.fail("size", "goes past the end of addresses");
 }
 
+// A newer peer's code is read as the last one known here, `failed`.
 void error_code(FieldReader& fields, std::uint32_t& code, std::uint32_t least) {
-  fields.number("code", code, least, kLastErrorCode);
+  fields.number("code", code, least);
+  code = std::min(code, static_cast<std::uint32_t>(ErrorCode::failed));
 }
 
 void reason(FieldReader& fields, std::string& value) {
