@@ -192,8 +192,7 @@ class ZmqControlPlane final : public ControlPlane {
   base::LogLimiter connect_log_;
 };
 
-// --- opening
-// -----------------------------------------------------------------------------------------------------
+// --- opening ---
 
 Status ZmqControlPlane::open() {
   if (options_.heartbeat_ms < 0 || options_.max_message_size == 0 || options_.send_queue == 0) {
@@ -311,8 +310,7 @@ void ZmqControlPlane::set_common_options(zmq::socket_t& socket) const {
   socket.set(zmq::sockopt::tcp_keepalive_cnt, 3);
 }
 
-// --- the wait set
-// ------------------------------------------------------------------------------------------------
+// --- the wait set ---
 
 void ZmqControlPlane::watch(int fd, DialId tag) const {
   epoll_event event{};
@@ -358,8 +356,7 @@ std::vector<DialId> ZmqControlPlane::take_ready() {
   return ready;
 }
 
-// --- connections that we dial
-// ------------------------------------------------------------------------------------
+// --- connections that we dial ---
 
 Result<DialId> ZmqControlPlane::dial(const std::string& host, int port) {
   Result<std::string> endpoint = tcp_endpoint(host, port);
@@ -460,8 +457,7 @@ std::size_t ZmqControlPlane::run_timers(ControlSink& sink) {
   return calls;
 }
 
-// --- sending
-// -----------------------------------------------------------------------------------------------------
+// --- sending ---
 
 Status ZmqControlPlane::send(DialId id, std::span<const std::byte> payload) {
   const auto found = dials_.find(id);
@@ -521,8 +517,7 @@ Status ZmqControlPlane::answer(const CallerId& caller, std::span<const std::byte
   return base::error(ErrorCode::unavailable, "answer: the caller is gone (", zmq_strerror(failure), ")");
 }
 
-// --- receiving
-// ---------------------------------------------------------------------------------------------------
+// --- receiving ---
 
 std::size_t ZmqControlPlane::progress(ControlSink& sink) {
   std::size_t calls = 0;
