@@ -1,8 +1,8 @@
 // Descriptors: what one engine tells another about itself and about its memory. Plain values, copied freely.
 //
-// pack() writes MORI-IO's form: a msgpack array of the fields in MORI's order, ours appended after its last. A MORI
-// engine ignores the appended ones; unpack() accepts an array that ends early (missing fields keep their defaults)
-// and ignores elements after the last it knows. docs/protocol.md has the table.
+// pack() writes MORI-IO's form: a msgpack array of the fields in MORI's order, ours appended after its last.
+// A MORI engine ignores the appended ones; unpack() accepts an array that ends early (missing fields keep
+// their defaults) and ignores elements after the last it knows. docs/protocol.md has the table.
 #pragma once
 
 #include <array>
@@ -25,15 +25,15 @@ struct BackendBlob {
 };
 
 struct EngineDesc {
-  std::string key;        ///< unique name of the engine
-  std::string node_id;    ///< MORI_NODE_ID, else the kernel's boot id
+  std::string key;      ///< unique name of the engine
+  std::string node_id;  ///< MORI_NODE_ID, else the kernel's boot id
   std::string hostname;
-  std::string host;       ///< where its control plane listens, empty when it does not
+  std::string host;  ///< where its control plane listens, empty when it does not
   int port = 0;
   int pid = 0;
   // Appended by stagewire:
-  std::uint64_t instance_id = 0;          ///< random for each engine object; 0 = not a stagewire engine
-  std::vector<BackendBlob> addresses;     ///< in the engine's order of preference
+  std::uint64_t instance_id = 0;       ///< random for each engine object; 0 = not a stagewire engine
+  std::vector<BackendBlob> addresses;  ///< in the engine's order of preference
 
   bool operator==(const EngineDesc&) const = default;
   STAGEWIRE_API std::vector<std::byte> pack() const;
@@ -42,8 +42,8 @@ struct EngineDesc {
 };
 
 struct MemoryDesc {
-  std::string engine_key;                 ///< owner
-  std::uint32_t id = 0;                   ///< unique within the owner
+  std::string engine_key;  ///< owner
+  std::uint32_t id = 0;    ///< unique within the owner
   int device_id = -1;
   std::string device_bus_id;
   std::uint64_t data = 0;                 ///< address in the owner's process
@@ -58,9 +58,9 @@ struct MemoryDesc {
   std::uint64_t fabric_offset = 0;
   std::uint64_t fabric_alloc_size = 0;
   // Appended by stagewire:
-  std::uint64_t instance_id = 0;          ///< of the owning engine
+  std::uint64_t instance_id = 0;  ///< of the owning engine
   Access access = Access::local_only;
-  std::vector<BackendBlob> remote_keys;   ///< one for each backend that can reach the region
+  std::vector<BackendBlob> remote_keys;  ///< one for each backend that can reach the region
 
   bool operator==(const MemoryDesc&) const = default;
   STAGEWIRE_API std::vector<std::byte> pack() const;

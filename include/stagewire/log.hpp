@@ -15,9 +15,10 @@ enum class LogLevel { debug = 0, info = 1, warning = 2, error = 3, off = 4 };
 STAGEWIRE_API void set_log_level(LogLevel level);
 STAGEWIRE_API LogLevel log_level();
 
-/// Replaces the writer (default: one line to stderr with time, level, process id and room). `sink` is called by
-/// whatever thread logs, one call at a time, must not block for long and must not call back into the library.
-/// An empty function restores the default.
-STAGEWIRE_API void set_log_sink(std::function<void(LogLevel, std::string_view room, std::string_view text)> sink);
+/// Replaces the writer (default: one line to stderr with time, level, process id and room). `sink` is called
+/// by whatever thread logs, one call at a time, must not block for long and must not call back into the
+/// library. An empty function restores the default.
+STAGEWIRE_API void set_log_sink(
+    std::function<void(LogLevel, std::string_view room, std::string_view text)> sink);
 
 }  // namespace stagewire

@@ -1,7 +1,7 @@
 // Errors as values.
 //
-// Every public function that can fail returns Result<T>; no exception leaves the library. The code says what the
-// caller can do, the message says what happened, to which peer, key or region, with the numbers.
+// Every public function that can fail returns Result<T>; no exception leaves the library. The code says what
+// the caller can do, the message says what happened, to which peer, key or region, with the numbers.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,9 @@ class Error {
   /// "timeout: get of chat-1_0_0@0_1 from tcp://10.0.0.2:50051: nothing after 5000 ms"
   std::string to_string() const { return std::string(stagewire::to_string(code_)) + ": " + message_; }
   /// The same error with the outer context in front: "load deploy.yaml: " + message.
-  Error with_context(std::string_view context) const { return {code_, std::string(context) + ": " + message_}; }
+  Error with_context(std::string_view context) const {
+    return {code_, std::string(context) + ": " + message_};
+  }
 
  private:
   ErrorCode code_;

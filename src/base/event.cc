@@ -20,8 +20,8 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Deadli
     when.tv_sec = static_cast<time_t>(since_epoch / 1'000'000'000);
     when.tv_nsec = static_cast<long>(since_epoch % 1'000'000'000);
   }
-  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, expected, deadline.is_never() ? nullptr : &when, nullptr,
-          FUTEX_BITSET_MATCH_ANY);
+  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, expected, deadline.is_never() ? nullptr : &when,
+          nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
 void futex_wake(std::atomic<std::uint32_t>& word) {

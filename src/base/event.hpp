@@ -8,8 +8,9 @@
 
 namespace stagewire::base {
 
-/// Set once, waited for by at most one thread at a time. The waiter sleeps on a futex, or, when it is busy polling
-/// descriptors, is woken through the eventfd that it names. Setting it costs a system call only if somebody sleeps.
+/// Set once, waited for by at most one thread at a time. The waiter sleeps on a futex, or, when it is busy
+/// polling descriptors, is woken through the eventfd that it names. Setting it costs a system call only if
+/// somebody sleeps.
 class Event {
  public:
   void set();
@@ -18,14 +19,14 @@ class Event {
   /// Blocks until set (true) or the deadline has passed (false).
   bool wait(Deadline deadline);
 
-  /// From here on set() also writes to `eventfd`, which must stay open until end_polling(). Returns false when the
-  /// event is set already.
+  /// From here on set() also writes to `eventfd`, which must stay open until end_polling(). Returns false
+  /// when the event is set already.
   bool begin_polling(int eventfd);
   void end_polling();
 
  private:
-  // A state above kPolling is kPolling + the eventfd: one word, since the waiter may destroy this object as soon as
-  // the word says kSet.
+  // A state above kPolling is kPolling + the eventfd: one word, since the waiter may destroy this object as
+  // soon as the word says kSet.
   static constexpr std::uint32_t kIdle = 0, kSet = 1, kSleeping = 2, kPolling = 16;
   std::atomic<std::uint32_t> state_{kIdle};
 };

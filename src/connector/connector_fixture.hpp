@@ -1,0 +1,96 @@
+// A sending and a receiving connector in one process, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "stagewire/connector.hpp"
+
+namespace stagewire::testing_support {
+
+using ms = std::chrono::milliseconds;
+
+/// Bytes that depend on `seed`, so that one payload is not taken for another.
+inline std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; i += 8) {
+    const std::uint64_t word = random();
+    std::memcpy(bytes.data() + i, &word, std::min<std::size_t>(8, size - i));
+  }
+  return bytes;
+}
+
+struct PairOptions {
+  std::uint64_t pool_size = 16 << 20;
+  std::string route = "auto";
+  double ttl_s = 300;
+  WaitStrategy wait = WaitStrategy::adaptive;
+  std::string backend = "shm";
+};
+
+struct ConnectorPair {
+  explicit ConnectorPair(const PairOptions& pair_options) : options(pair_options) {
+    make_sender(0);
+    ConnectorConfig config = config_of(1, 0);
+    config.sender_host = sender->connection_info().host;
+    config.sender_zmq_port = sender->connection_info().zmq_port;
+    auto made = Connector::create(config);
+    EXPECT_TRUE(made.ok()) << made.error().to_string();
+    receiver = std::move(*made);
+  }
+
+  ConnectorConfig config_of(int stage, int port) const {
+    ConnectorConfig config;
+    config.stage_id = stage;
+    config.role = Role::dual;
+    config.zmq_port = port;
+    config.memory_pool_size = options.pool_size;
+    config.buffer_ttl_s = options.ttl_s;
+    config.route = options.route;
+    config.wait = options.wait;
+    config.backend_type = options.backend;
+    return config;
+  }
+
+  void make_sender(int port) {
+    auto made = Connector::create(config_of(0, port));
+    ASSERT_TRUE(made.ok()) << made.error().to_string();
+    sender = std::move(*made);
+    sender_free = sender->health().pool_free;
+  }
+
+  /// One payload there: both have met and mapped each other afterwards.
+  bool meet() {
+    const auto bytes = pattern(10'000, 42);
+    if (!sender->put("0", "1", "meet", std::span<const std::byte>(bytes), {}).ok()) return false;
+    return receiver->get("0", "1", "meet", {.timeout = ms(20'000), .metadata = {}}).ok();
+  }
+
+  /// Until a receiver waits for something here.
+  void await_watch() const {
+    while (sender->health().watched == 0) std::this_thread::yield();
+  }
+
+  /// Everything that was put has been taken, and both pools are as they were.
+  void expect_all_returned() {
+    const Status drained = sender->drain(ms(20'000));
+    EXPECT_TRUE(drained.ok()) << (drained.ok() ? "" : drained.error().to_string());
+    EXPECT_EQ(sender->health().pool_free, sender_free);
+    EXPECT_EQ(receiver->health().pool_free, options.pool_size);
+  }
+
+  PairOptions options;
+  std::unique_ptr<Connector> sender;
+  std::unique_ptr<Connector> receiver;
+  std::uint64_t sender_free = 0;
+};
+
+}  // namespace stagewire::testing_support

@@ -1,0 +1,334 @@
+#include "connector/publications.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/text.hpp"
+#include "connector/holders.hpp"
+#include "connector/space.hpp"
+
+namespace stagewire::connector {
+namespace {
+
+constexpr std::size_t kMaxAborted = 4096;
+
+std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(base::steady_clock().now().time_since_epoch().count());
+}
+
+base::Duration sweep_interval(base::Duration ttl) {
+  return std::clamp<base::Duration>(ttl / 10, std::chrono::milliseconds(20), std::chrono::seconds(10));
+}
+
+}  // namespace
+
+Publications::Publications(std::shared_ptr<engine::Core> core, std::shared_ptr<memory::Pool> pool,
+                           std::shared_ptr<engine::LocalRegion> region, double ttl_s)
+    : core_(std::move(core)),
+      pool_(std::move(pool)),
+      region_(std::move(region)),
+      ttl_(std::chrono::duration_cast<base::Duration>(std::chrono::duration<double>(ttl_s))) {
+  if (ttl_ > base::Duration::zero()) {
+    core_->add_timer(base::Deadline::after(sweep_interval(ttl_), core_->clock()), [this] { sweep(); });
+  }
+}
+
+Status Publications::put(std::string_view key, const Source& source, base::Deadline deadline) {
+  Status status;
+  if (put_eagerly(key, source, &status)) return status;
+  status = check_free(key);
+  if (!status) return count_error(status);
+  auto block = allocate_block(*core_, *pool_, source.size, deadline);
+  if (!block) return count_error(block.error().with_context(base::text("put of ", key)));
+  status = source.write(pool_->bytes().subspan(*block, source.size));
+  if (status) status = publish(key, source, *block);
+  if (status) return status;
+  pool_->free(*block);
+  return count_error(status);
+}
+
+Status Publications::count_error(Status status) {
+  const std::lock_guard lock(mutex_);
+  ++counters_.errors;
+  return status;
+}
+
+Status Publications::put(std::string_view key, PoolBuffer buffer) {
+  PoolBuffer::Holder* holder = buffer.holder();
+  if (holder == nullptr)
+    return base::error(ErrorCode::invalid_argument, "put of ", key, ": the buffer is empty");
+  if (holder->pool() != pool_) {
+    return base::error(ErrorCode::invalid_argument, "put of ", key,
+                       ": the buffer was taken from another connector's pool");
+  }
+  Source source;
+  source.size = holder->size();
+  Status status = check_free(key);
+  if (status) status = publish(key, source, holder->offset());
+  if (!status) return count_error(status);
+  holder->let_go();
+  return status;
+}
+
+// A small payload goes straight to a receiver that waits for it. True when that settled the put, either way.
+bool Publications::put_eagerly(std::string_view key, const Source& source, Status* status) {
+  const std::lock_guard lock(mutex_);
+  const auto waiting = waiting_.find(key);
+  if (waiting == waiting_.end() || closed_ || entries_.contains(key)) return false;
+  const Waiting receiver = waiting->second.front();
+  if (!receiver.eager) return false;
+  const PayloadSlot slot = core_->reserve(*receiver.peer, source.size);
+  if (slot.bytes.empty()) return false;
+  *status = source.write(slot.bytes);
+  if (!*status) {
+    core_->abandon(*receiver.peer, slot);
+    return true;
+  }
+  core_->send(*receiver.peer,
+              wire::Ready{std::string(key), 0, 0, source.size, source.kind,
+                          static_cast<std::uint32_t>(source.dtype), source.shape, now_ns()},
+              slot);
+  waiting->second.pop_front();
+  if (waiting->second.empty()) waiting_.erase(waiting);
+  count_put(source.size);
+  return true;
+}
+
+// A payload that is being read is not replaced. Its reader may have released it in a message that nobody has
+// looked at yet: so look before refusing.
+Status Publications::check_free(std::string_view key) {
+  if (!being_read(key)) return {};
+  core_->poll();
+  if (!being_read(key)) return {};
+  return base::error(ErrorCode::conflict, "put of ", key, ": the payload put before is being read");
+}
+
+bool Publications::being_read(std::string_view key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  return entry != entries_.end() && entry->second.readers > 0;
+}
+
+void Publications::count_put(std::uint64_t size) {
+  ++counters_.puts;
+  counters_.bytes += size;
+}
+
+Status Publications::publish(std::string_view key, const Source& source, memory::Pool::Offset block) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return base::error(ErrorCode::closed, "put of ", key, ": the connector was closed");
+  if (const auto old = entries_.find(key); old != entries_.end()) {
+    if (old->second.readers > 0) {
+      return base::error(ErrorCode::conflict, "put of ", key, ": the payload put before is being read");
+    }
+    erase(old);
+  }
+  pool_->publish(block);
+  const auto place = entries_.emplace(
+      std::string(key), Entry{block, source.size, source.kind, source.dtype, source.shape, now_ns(), 0});
+  count_put(source.size);
+  offer(place.first->first, place.first->second);
+  return {};
+}
+
+// With the mutex held: tells the first who waits, if the entry is not being read already.
+void Publications::offer(const std::string& key, Entry& entry) {
+  const auto waiting = waiting_.find(key);
+  if (waiting == waiting_.end() || entry.readers > 0) return;
+  const Waiting receiver = waiting->second.front();
+  waiting->second.pop_front();
+  if (waiting->second.empty()) waiting_.erase(waiting);
+  if (receiver.eager && offer_eagerly(key, entry, receiver)) {
+    erase(entries_.find(key));
+    return;
+  }
+  const std::uint64_t lease = next_lease_++;
+  pool_->pin(entry.block);
+  ++entry.readers;
+  leases_.emplace(lease, Lease{receiver.peer, key, entry.block});
+  core_->send(*receiver.peer,
+              wire::Ready{key, lease, entry.block, entry.size, entry.kind,
+                          static_cast<std::uint32_t>(entry.dtype), entry.shape, entry.put_time_ns});
+}
+
+bool Publications::offer_eagerly(const std::string& key, Entry& entry, const Waiting& receiver) {
+  const PayloadSlot slot = core_->reserve(*receiver.peer, entry.size);
+  if (slot.bytes.empty()) return false;
+  std::memcpy(slot.bytes.data(), pool_->bytes().data() + entry.block, entry.size);
+  core_->send(*receiver.peer,
+              wire::Ready{key, 0, 0, entry.size, entry.kind, static_cast<std::uint32_t>(entry.dtype),
+                          entry.shape, entry.put_time_ns},
+              slot);
+  return true;
+}
+
+void Publications::erase(KeyMap<Entry>::iterator entry) {
+  pool_->retire(entry->second.block);
+  entries_.erase(entry);
+  if (entries_.empty()) empty_waiters_.set_all();
+}
+
+bool Publications::drop(std::string_view key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end()) return false;
+  erase(entry);
+  return true;
+}
+
+void Publications::abort(std::string_view key, std::string_view reason) {
+  const std::lock_guard lock(mutex_);
+  if (const auto entry = entries_.find(key); entry != entries_.end()) erase(entry);
+  if (const auto waiting = waiting_.find(key); waiting != waiting_.end()) {
+    for (const Waiting& receiver : waiting->second) {
+      core_->send(*receiver.peer,
+                  wire::Gone{std::string(key), static_cast<std::uint32_t>(ErrorCode::cancelled),
+                             std::string(reason)});
+    }
+    waiting_.erase(waiting);
+  }
+  if (aborted_.insert_or_assign(std::string(key), std::string(reason)).second)
+    aborted_order_.emplace_back(key);
+  if (aborted_order_.size() > kMaxAborted) {
+    aborted_.erase(aborted_order_.front());
+    aborted_order_.pop_front();
+  }
+}
+
+void Publications::on_watch(const engine::PeerPtr& peer, const wire::Watch& watch) {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || peer->lost) return;
+  if (const auto aborted = aborted_.find(watch.key); aborted != aborted_.end()) {
+    core_->send(*peer,
+                wire::Gone{watch.key, static_cast<std::uint32_t>(ErrorCode::cancelled), aborted->second});
+    return;
+  }
+  std::deque<Waiting>& waiting = waiting_[watch.key];
+  const bool known =
+      std::any_of(waiting.begin(), waiting.end(), [&](const Waiting& w) { return w.peer == peer; });
+  if (!known) waiting.push_back({peer, watch.eager});
+  const auto entry = entries_.find(watch.key);
+  if (entry != entries_.end() && entry->second.readers == 0) {
+    offer(entry->first, entry->second);
+  } else if (watch.answer_now) {
+    core_->send(*peer, wire::Gone{watch.key, static_cast<std::uint32_t>(ErrorCode::not_found), {}});
+  }
+}
+
+void Publications::on_unwatch(const engine::PeerPtr& peer, const wire::Unwatch& unwatch) {
+  const std::lock_guard lock(mutex_);
+  const auto waiting = waiting_.find(unwatch.key);
+  if (waiting == waiting_.end()) return;
+  std::erase_if(waiting->second, [&](const Waiting& w) { return w.peer == peer; });
+  if (waiting->second.empty()) waiting_.erase(waiting);
+}
+
+void Publications::on_release(const engine::PeerPtr& peer, const wire::Release& release) {
+  const std::lock_guard lock(mutex_);
+  const auto lease = leases_.find(release.lease);
+  // A peer can give back only what is its own.
+  if (lease == leases_.end() || lease->second.peer != peer) return;
+  const std::string key = std::move(lease->second.key);
+  const memory::Pool::Offset block = lease->second.block;
+  leases_.erase(lease);
+  reader_left(key, block, release.consumed);
+}
+
+// With the mutex held: one pin less; the entry goes if its payload was taken, else the next may have it.
+void Publications::reader_left(const std::string& key, memory::Pool::Offset block, bool consumed) {
+  pool_->unpin(block);
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end() || entry->second.block != block) return;  // dropped meanwhile
+  --entry->second.readers;
+  if (consumed && entry->second.readers == 0) {
+    erase(entry);
+  } else {
+    offer(entry->first, entry->second);
+  }
+}
+
+void Publications::on_lost(const engine::PeerPtr& peer) {
+  const std::lock_guard lock(mutex_);
+  for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
+    std::erase_if(waiting->second, [&](const Waiting& w) { return w.peer == peer; });
+    waiting = waiting->second.empty() ? waiting_.erase(waiting) : std::next(waiting);
+  }
+  for (auto lease = leases_.begin(); lease != leases_.end();) {
+    if (lease->second.peer != peer) {
+      ++lease;
+      continue;
+    }
+    const Lease lost = std::move(lease->second);
+    lease = leases_.erase(lease);
+    reader_left(lost.key, lost.block, false);
+  }
+}
+
+void Publications::sweep() {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    const std::uint64_t now = now_ns();
+    for (auto entry = entries_.begin(); entry != entries_.end();) {
+      const auto current = entry++;
+      if (current->second.readers > 0) continue;
+      if (now - current->second.put_time_ns <= static_cast<std::uint64_t>(ttl_.count())) continue;
+      bytes += current->second.size;
+      ++count;
+      erase(current);
+    }
+    counters_.expired += count;
+  }
+  if (count > 0) {
+    if (const auto held = expiry_log_.admit(core_->clock().now())) {
+      base::log(LogLevel::warning, "connector", count, " payloads (", base::size_text(bytes),
+                ") expired unread after ", std::chrono::duration<double>(ttl_).count(), " s (buffer_ttl_s)",
+                *held > 0 ? base::text("; ", *held, " such lines held back") : "");
+    }
+  }
+  core_->add_timer(base::Deadline::after(sweep_interval(ttl_), core_->clock()), [this] { sweep(); });
+}
+
+Status Publications::drain(base::Deadline deadline) {
+  while (true) {
+    base::Event empty;
+    std::size_t left = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      left = entries_.size();
+      if (left > 0) empty_waiters_.add(&empty);
+    }
+    if (left == 0) return core_->wait_sent(deadline);
+    core_->want_everything(true);
+    const bool rung = core_->wait(empty, deadline);
+    core_->want_everything(false);
+    if (!rung) {
+      const std::lock_guard lock(mutex_);
+      empty_waiters_.remove(&empty);
+      if (!entries_.empty()) {
+        return base::error(ErrorCode::timeout, entries_.size(), " payloads have not been taken, ",
+                           entries_.begin()->first, " among them");
+      }
+    }
+  }
+}
+
+void Publications::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  empty_waiters_.set_all();
+  waiting_.clear();
+  while (!entries_.empty()) erase(entries_.begin());
+}
+
+SenderCounters Publications::counters() const {
+  const std::lock_guard lock(mutex_);
+  SenderCounters counters = counters_;
+  counters.published = entries_.size();
+  counters.watched = waiting_.size();
+  return counters;
+}
+
+}  // namespace stagewire::connector

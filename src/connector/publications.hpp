@@ -1,0 +1,135 @@
+// The sending side: what was put and not yet taken, who waits for what, and which blocks are being read.
+//
+// An entry owns one published block of the pool. A receiver that is told of it gets a lease, which pins the
+// block until it is released or its holder is lost; the entry itself goes when a release says that the
+// payload was taken. Nothing else frees a block that is pinned: not expiry, not cleanup, not a second put
+// (R02).
+#pragma once
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "connector/source.hpp"
+#include "engine/core.hpp"
+#include "memory/pool.hpp"
+#include "stagewire/connector.hpp"
+
+namespace stagewire::connector {
+
+/// Looks up by string_view without making a string.
+struct KeyHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>{}(key); }
+};
+template <typename T>
+using KeyMap = std::unordered_map<std::string, T, KeyHash, std::equal_to<>>;
+
+struct SenderCounters {
+  std::uint64_t puts = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t errors = 0;
+  std::uint64_t expired = 0;
+  std::uint64_t published = 0;  ///< now
+  std::uint64_t watched = 0;    ///< now
+};
+
+class Publications {
+ public:
+  Publications(std::shared_ptr<engine::Core> core, std::shared_ptr<memory::Pool> pool,
+               std::shared_ptr<engine::LocalRegion> region, double ttl_s);
+
+  /// The caller checked the key and that the size is not zero.
+  Status put(std::string_view key, const Source& source, base::Deadline deadline);
+  /// The block becomes the entry's; on failure the buffer is freed.
+  Status put(std::string_view key, PoolBuffer buffer);
+
+  /// Unread, it is dropped; read, it is hidden now and freed by the last reader. False when there is none.
+  bool drop(std::string_view key);
+  /// drop(), and whoever waits for it, now or later, is told so.
+  void abort(std::string_view key, std::string_view reason);
+  Status drain(base::Deadline deadline);
+  void close();
+
+  void on_watch(const engine::PeerPtr& peer, const wire::Watch& watch);
+  void on_unwatch(const engine::PeerPtr& peer, const wire::Unwatch& unwatch);
+  void on_release(const engine::PeerPtr& peer, const wire::Release& release);
+  void on_pull(const engine::PeerPtr& peer, wire::Pull pull);
+  void on_cancel(const engine::PeerPtr& peer, const wire::Cancel& cancel);
+  void on_lost(const engine::PeerPtr& peer);
+  /// The original's query and pull.
+  void on_original_request(const control::CallerId& caller, wire::OriginalRequest request);
+
+  SenderCounters counters() const;
+
+ private:
+  struct Entry {
+    memory::Pool::Offset block = 0;
+    std::uint64_t size = 0;
+    wire::PayloadKind kind = wire::PayloadKind::bytes;
+    DType dtype = DType::uint8;
+    std::vector<std::int64_t> shape;
+    std::uint64_t put_time_ns = 0;
+    std::uint32_t readers = 0;  ///< leases and writes under way
+  };
+  struct Waiting {
+    engine::PeerPtr peer;
+    bool eager = true;
+  };
+  struct Lease {
+    engine::PeerPtr peer;
+    std::string key;
+    memory::Pool::Offset block = 0;
+  };
+  /// A write into a block that a receiver granted.
+  struct Write {
+    std::shared_ptr<engine::TransferImpl> transfer;
+    std::string key;
+    memory::Pool::Offset block = 0;
+  };
+
+  bool put_eagerly(std::string_view key, const Source& source, Status* status);
+  Status publish(std::string_view key, const Source& source, memory::Pool::Offset block);
+  Status check_free(std::string_view key);
+  bool being_read(std::string_view key);
+  void count_put(std::uint64_t size);
+  Status count_error(Status status);
+  void offer(const std::string& key, Entry& entry);
+  bool offer_eagerly(const std::string& key, Entry& entry, const Waiting& receiver);
+  void erase(KeyMap<Entry>::iterator entry);
+  void reader_left(const std::string& key, memory::Pool::Offset block, bool consumed);
+  void sweep();
+  // publications_write.cc
+  Result<std::shared_ptr<engine::TransferImpl>> make_write(const engine::PeerPtr& peer,
+                                                           std::span<const std::byte> memory,
+                                                           const Entry& entry, std::uint64_t offset);
+  void serve_original_pull(const control::CallerId& caller, const wire::OriginalPull& pull);
+  Status try_original_pull(const control::CallerId& caller, const wire::OriginalPull& pull);
+  void original_pull_ended(const control::CallerId& caller, const std::string& key,
+                           memory::Pool::Offset block, const Status& status);
+  void pull_ended(const engine::PeerPtr& peer, std::uint64_t id, const Status& status);
+
+  const std::shared_ptr<engine::Core> core_;
+  const std::shared_ptr<memory::Pool> pool_;
+  const std::shared_ptr<engine::LocalRegion> region_;
+  const base::Duration ttl_;
+
+  mutable std::mutex mutex_;
+  bool closed_ = false;
+  KeyMap<Entry> entries_;
+  KeyMap<std::deque<Waiting>> waiting_;
+  std::unordered_map<std::uint64_t, Lease> leases_;
+  std::uint64_t next_lease_ = 1;
+  std::map<std::pair<engine::Peer*, std::uint64_t>, Write> writes_;  ///< by peer and pull id
+  KeyMap<std::string> aborted_;            ///< key -> reason, for receivers that ask later
+  std::deque<std::string> aborted_order_;  ///< oldest first; bounded
+  engine::EventList empty_waiters_;
+  SenderCounters counters_;
+  base::LogLimiter expiry_log_;
+  base::LogLimiter refusal_log_;
+};
+
+}  // namespace stagewire::connector

@@ -1,0 +1,324 @@
+#include "connector/subscriptions.hpp"
+
+#include "base/text.hpp"
+#include "connector/original_senders.hpp"
+
+namespace stagewire::connector {
+namespace {
+
+// How long the first look at a key may wait for the sender's answer; later looks answer from what is known
+// here.
+constexpr base::Duration kFirstLook = std::chrono::milliseconds(200);
+
+std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(base::steady_clock().now().time_since_epoch().count());
+}
+
+}  // namespace
+
+Subscriptions::Subscriptions(std::shared_ptr<engine::Core> core, std::shared_ptr<memory::Pool> pool,
+                             std::shared_ptr<engine::LocalRegion> region, RouteWish wish)
+    : core_(std::move(core)),
+      pool_(std::move(pool)),
+      region_(std::move(region)),
+      wish_(wish),
+      originals_(std::make_unique<OriginalSenders>(*this)) {}
+
+Subscriptions::~Subscriptions() = default;
+
+Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine::DialPtr& dial, bool ask) {
+  if (const auto found = wanted_.find(key); found != wanted_.end()) {
+    const WantedPtr& known = found->second;
+    if (ask && !known->ask && known->state == State::waiting) {
+      known->ask = true;
+      send_watch(known);
+    }
+    return known;
+  }
+  const auto wanted = std::make_shared<Wanted>();
+  wanted->key = std::string(key);
+  wanted->dial = dial;
+  wanted->ask = ask;
+  wanted_.emplace(wanted->key, wanted);
+  send_watch(wanted);
+  return wanted;
+}
+
+// Asks whoever answers at the wanted key's address now; if nobody does yet, on_met() or on_original() will.
+void Subscriptions::send_watch(const WantedPtr& wanted) {
+  bool original = false;
+  {
+    const std::lock_guard lock(wanted->dial->mutex);
+    original = wanted->dial->state == engine::Dial::State::original;
+    wanted->peer = wanted->dial->peer;
+  }
+  if (original) return originals_->start(wanted);
+  if (!wanted->peer) return;
+  const bool eager = wish_ == RouteWish::automatic || wish_ == RouteWish::eager;
+  core_->send(*wanted->peer, wire::Watch{wanted->key, wanted->ask, eager});
+}
+
+Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr& dial,
+                                    std::optional<std::uint64_t> size, base::Deadline deadline,
+                                    bool only_look) {
+  while (true) {
+    base::Event event;
+    WantedPtr wanted;
+    std::optional<Taken> taken;
+    bool wait_for_answer = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (closed_) return base::error(ErrorCode::closed, "get of ", key, ": the connector was closed");
+      wanted = want(key, dial, only_look);
+      if (wanted->state == State::ready) {
+        taken = move_out(*wanted);
+      } else if (only_look && (wanted->answered || wanted->looked)) {
+        return base::error(ErrorCode::not_found, key, " is not there (yet)");
+      } else {
+        wait_for_answer = only_look;
+        wanted->looked = true;
+        wanted->waiters.add(&event);
+      }
+    }
+    if (taken) {
+      if (Status same = check_size(*taken, size); !same) {
+        give_back(*taken, false);
+        return counted(same.error());
+      }
+      return receive(std::move(*taken),
+                     only_look ? base::Deadline::after(std::chrono::seconds(30)) : deadline);
+    }
+    const bool rung = core_->wait(event, wait_for_answer ? base::Deadline::after(kFirstLook) : deadline);
+    const std::lock_guard lock(mutex_);
+    wanted->waiters.remove(&event);
+    if (wanted->state == State::failed) return *wanted->error;
+    if (rung || wanted->state == State::ready) continue;
+    if (only_look) return base::error(ErrorCode::not_found, key, " is not there (yet)");
+    ++counters_.timeouts;
+    return waited_in_vain(*wanted);
+  }
+}
+
+void Subscriptions::get_async(std::string_view key, const engine::DialPtr& dial,
+                              std::optional<std::uint64_t> size, base::Deadline deadline, Callback callback) {
+  const Callback checked = [this, size, callback = std::move(callback)](Result<Delivery> result) {
+    if (result && size && result->size() != *size) {
+      callback(base::error(ErrorCode::conflict, "the sender has ", result->size(),
+                           " bytes, the metadata says ", *size));
+    } else {
+      callback(std::move(result));
+    }
+  };
+  const std::lock_guard lock(mutex_);
+  if (closed_) {
+    core_->run_on_loop([checked] { checked(Error(ErrorCode::closed, "the connector was closed")); });
+    return;
+  }
+  const WantedPtr wanted = want(key, dial, false);
+  if (wanted->callback) {
+    core_->run_on_loop([checked, name = wanted->key] {
+      checked(base::error(ErrorCode::conflict, "another asynchronous get waits for ", name));
+    });
+    return;
+  }
+  wanted->callback = checked;
+  wanted->deadline = deadline;
+  if (wanted->state == State::ready) return settle(wanted);
+  wanted->timer = core_->add_timer(deadline, [this, wanted] { deadline_passed(wanted); });
+}
+
+void Subscriptions::deadline_passed(const WantedPtr& wanted) {
+  Callback callback;
+  std::optional<Error> error;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!wanted->callback || wanted->state != State::waiting) return;
+    callback.swap(wanted->callback);
+    ++counters_.timeouts;
+    error = waited_in_vain(*wanted);
+  }
+  callback(*error);
+}
+
+void Subscriptions::watch(std::string_view key, const engine::DialPtr& dial,
+                          std::function<void(Status)> callback) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) {
+    core_->run_on_loop([callback] { callback(Error(ErrorCode::closed, "the connector was closed")); });
+    return;
+  }
+  const WantedPtr wanted = want(key, dial, false);
+  if (wanted->state == State::ready) {
+    core_->run_on_loop([callback = std::move(callback)] { callback({}); });
+  } else {
+    wanted->watcher = std::move(callback);
+  }
+}
+
+// With mutex_ held: the payload is there. Whoever waits is told; an asynchronous get takes it at once.
+void Subscriptions::settle(const WantedPtr& wanted) {
+  wanted->state = State::ready;
+  wanted->waiters.set_all();
+  if (wanted->watcher) {
+    core_->run_on_loop([callback = std::move(wanted->watcher)] { callback({}); });
+    wanted->watcher = nullptr;
+  }
+  if (!wanted->callback) return;
+  core_->cancel_timer(wanted->timer);
+  core_->run_on_loop([this, callback = std::move(wanted->callback), deadline = wanted->deadline,
+                      taken = std::make_shared<Taken>(move_out(*wanted))] {
+    receive_async(std::move(*taken), deadline, callback);
+  });
+  wanted->callback = nullptr;
+}
+
+// With mutex_ held: it will never be there. The next get starts anew.
+void Subscriptions::fail(const WantedPtr& wanted, const Error& error) {
+  if (wanted->state != State::waiting) return;
+  wanted->state = State::failed;
+  wanted->error = error.with_context(wanted->key);
+  wanted->waiters.set_all();
+  core_->cancel_timer(wanted->timer);
+  if (wanted->watcher) {
+    core_->run_on_loop(
+        [callback = std::move(wanted->watcher), reason = *wanted->error] { callback(reason); });
+  }
+  if (wanted->callback) {
+    core_->run_on_loop(
+        [callback = std::move(wanted->callback), reason = *wanted->error] { callback(reason); });
+  }
+  if (const auto place = wanted_.find(wanted->key); place != wanted_.end() && place->second == wanted) {
+    wanted_.erase(place);
+  }
+}
+
+Subscriptions::Taken Subscriptions::move_out(Wanted& wanted) {
+  Taken taken{wanted.key, wanted.peer, std::move(wanted.ready), std::move(wanted.payload),
+              std::move(wanted.delivery)};
+  wanted_.erase(wanted.key);
+  return taken;
+}
+
+Status Subscriptions::check_size(const Taken& taken, std::optional<std::uint64_t> size) {
+  const std::uint64_t actual = taken.delivery ? taken.delivery->size() : taken.ready.size;
+  if (!size || *size == actual) return {};
+  return base::error(ErrorCode::conflict, taken.key, ": the sender has ", actual,
+                     " bytes, the metadata says ", *size);
+}
+
+Error Subscriptions::waited_in_vain(const Wanted& wanted) {
+  const std::lock_guard lock(wanted.dial->mutex);
+  if (wanted.dial->state == engine::Dial::State::calling) {
+    return base::error(ErrorCode::unavailable, "get of ", wanted.key, ": nobody answers at ",
+                       wanted.dial->name(), wanted.dial->trouble.empty() ? "" : ": " + wanted.dial->trouble);
+  }
+  return base::error(ErrorCode::timeout, "get of ", wanted.key, " from ", wanted.dial->name(),
+                     ": the sender is there, the payload has not come");
+}
+
+void Subscriptions::abandon(std::string_view key) {
+  std::optional<Taken> unwanted;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto place = wanted_.find(key);
+    if (place == wanted_.end()) return;
+    const WantedPtr wanted = place->second;
+    if (wanted->state == State::ready) {
+      unwanted = move_out(*wanted);
+    } else {
+      if (wanted->peer) core_->send(*wanted->peer, wire::Unwatch{wanted->key});
+      fail(wanted, Error(ErrorCode::cancelled, "the get was abandoned"));
+    }
+  }
+  if (unwanted) give_back(*unwanted, false);
+}
+
+void Subscriptions::on_met(const engine::PeerPtr& peer, const engine::DialPtr& dial) {
+  const std::lock_guard lock(mutex_);
+  {
+    const std::lock_guard peer_lock(peer->mutex);
+    counters_.route_reason = peer->route_reason;
+  }
+  if (!dial) return;
+  for (const auto& entry : wanted_) {
+    const WantedPtr& wanted = entry.second;
+    if (wanted->dial == dial && wanted->state == State::waiting && wanted->peer != peer) send_watch(wanted);
+  }
+}
+
+void Subscriptions::on_original(const engine::DialPtr& dial) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& entry : wanted_) {
+    if (entry.second->dial == dial && entry.second->state == State::waiting) originals_->start(entry.second);
+  }
+}
+
+void Subscriptions::on_original_answer(const engine::DialPtr& dial, std::span<const std::byte> bytes) {
+  originals_->answer(dial, bytes);
+}
+
+void Subscriptions::on_disconnected(const engine::DialPtr& dial) {
+  originals_->disconnected(dial);
+}
+
+void Subscriptions::on_ready(const engine::PeerPtr& peer, wire::Ready ready, MessagePayload payload) {
+  const std::lock_guard lock(mutex_);
+  const auto place = wanted_.find(ready.key);
+  const bool usable = ready.lease != 0 || payload.bytes().size() == ready.size;
+  if (place == wanted_.end() || place->second->state != State::waiting || !usable) {
+    // Given up meanwhile (R07): a pinned block stays published at the sender.
+    ++counters_.late;
+    if (ready.lease != 0) core_->send(*peer, wire::Release{ready.lease, false});
+    return;
+  }
+  const WantedPtr& wanted = place->second;
+  wanted->peer = peer;
+  const std::uint64_t now = now_ns();
+  if (ready.put_time_ns != 0 && ready.put_time_ns < now && peer->desc.node_id == core_->desc().node_id) {
+    latency_.record(now - ready.put_time_ns);
+  }
+  wanted->ready = std::move(ready);
+  wanted->payload = std::move(payload);
+  settle(wanted);
+}
+
+void Subscriptions::on_gone(const engine::PeerPtr& peer, const wire::Gone& gone) {
+  const std::lock_guard lock(mutex_);
+  const auto place = wanted_.find(gone.key);
+  if (place == wanted_.end() || place->second->peer != peer || place->second->state != State::waiting) return;
+  const WantedPtr wanted = place->second;
+  if (gone.code == static_cast<std::uint32_t>(ErrorCode::not_found)) {
+    wanted->answered = true;
+    wanted->waiters.set_all();
+    return;
+  }
+  fail(wanted,
+       base::error(static_cast<ErrorCode>(gone.code), "given up by ", peer->desc.key, ": ", gone.reason));
+}
+
+void Subscriptions::on_lost(const engine::PeerPtr& peer, const Error& reason) {
+  const std::lock_guard lock(mutex_);
+  std::vector<WantedPtr> lost;
+  for (const auto& entry : wanted_) {
+    if (entry.second->peer == peer && entry.second->state == State::waiting) lost.push_back(entry.second);
+  }
+  for (const WantedPtr& wanted : lost) fail(wanted, reason);
+  leased_.erase(peer.get());
+  if (reason.code() == ErrorCode::unavailable) writer_lost(peer.get());
+}
+
+void Subscriptions::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  std::vector<WantedPtr> all;
+  for (const auto& entry : wanted_) all.push_back(entry.second);
+  for (const WantedPtr& wanted : all) fail(wanted, Error(ErrorCode::closed, "the connector was closed"));
+  wanted_.clear();
+}
+
+ReceiverCounters Subscriptions::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+}  // namespace stagewire::connector

@@ -1,0 +1,179 @@
+// The receiving side: keys that somebody here wants, and how what arrives becomes a delivery.
+//
+// A wanted key is watched at its sender once, whoever waits for it and however often; what arrives stays here
+// until it is taken, so that looking again costs no round trip. The bytes are leased, read, or came with the
+// message.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "connector/holders.hpp"
+#include "connector/latency.hpp"
+#include "connector/publications.hpp"
+#include "engine/core.hpp"
+
+namespace stagewire::connector {
+
+class OriginalSenders;
+
+/// How a receiver wants its payloads.
+enum class RouteWish { automatic, eager, lease, read, write };
+
+/// Blocks that a peer may still write into although nobody waits for them any more (R01). One ends when the
+/// writer says so, or when every engine that was connected to us at the time is gone.
+struct Quarantine {
+  memory::Pool::Offset block = 0;
+  std::set<std::uint64_t> suspects;  ///< instance ids
+};
+
+struct ReceiverCounters {
+  std::uint64_t gets = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t errors = 0;
+  std::uint64_t timeouts = 0;
+  std::uint64_t late = 0;
+  RouteCounters eager, lease, read, write;
+  std::string route_reason;
+};
+
+class Subscriptions {
+ public:
+  Subscriptions(std::shared_ptr<engine::Core> core, std::shared_ptr<memory::Pool> pool,
+                std::shared_ptr<engine::LocalRegion> region, RouteWish wish);
+  ~Subscriptions();
+
+  using Callback = std::function<void(Result<Delivery>)>;
+
+  /// Waits up to the deadline; `only_look`: the deadline bounds the first round trip only.
+  Result<Delivery> get(std::string_view key, const engine::DialPtr& dial, std::optional<std::uint64_t> size,
+                       base::Deadline deadline, bool only_look);
+  void get_async(std::string_view key, const engine::DialPtr& dial, std::optional<std::uint64_t> size,
+                 base::Deadline deadline, Callback callback);
+  void watch(std::string_view key, const engine::DialPtr& dial, std::function<void(Status)> callback);
+  void abandon(std::string_view key);
+  void close();
+
+  void on_met(const engine::PeerPtr& peer, const engine::DialPtr& dial);
+  void on_original(const engine::DialPtr& dial);
+  void on_original_answer(const engine::DialPtr& dial, std::span<const std::byte> bytes);
+  void on_disconnected(const engine::DialPtr& dial);
+  void on_ready(const engine::PeerPtr& peer, wire::Ready ready, MessagePayload payload);
+  void on_gone(const engine::PeerPtr& peer, const wire::Gone& gone);
+  void on_pull_done(const engine::PeerPtr& peer, const wire::PullDone& done);
+  void on_lost(const engine::PeerPtr& peer, const Error& reason);
+
+  ReceiverCounters counters() const;
+  const LatencyHistogram& latency() const { return latency_; }
+
+ private:
+  friend class OriginalSenders;
+  enum class State { waiting, ready, failed };
+
+  /// One wanted key. Everything under mutex_.
+  struct Wanted {
+    std::string key;
+    engine::DialPtr dial;
+    State state = State::waiting;
+    engine::PeerPtr peer;   ///< watched there; nullptr = not yet
+    bool ask = false;       ///< the sender is asked to say so when it is not there yet...
+    bool answered = false;  ///< ...and has said so
+    bool looked = false;    ///< somebody has waited for that answer before
+    wire::Ready ready;
+    MessagePayload payload;
+    std::optional<Delivery> delivery;  ///< ready already: from a sender of the original's kind
+    std::optional<Error> error;
+    engine::EventList waiters;
+    Callback callback;  ///< of get_async
+    base::Deadline deadline = base::Deadline::never();
+    std::uint64_t timer = 0;
+    std::function<void(Status)> watcher;
+  };
+  using WantedPtr = std::shared_ptr<Wanted>;
+
+  /// A payload that was taken from the table and becomes a delivery.
+  struct Taken {
+    std::string key;
+    engine::PeerPtr peer;
+    wire::Ready ready;
+    MessagePayload payload;
+    std::optional<Delivery> delivery;
+  };
+
+  /// A block that a peer was asked to write into.
+  struct Landing {
+    Taken taken;
+    memory::Pool::Offset block = 0;
+    std::uint64_t timer = 0;
+    Callback callback;  ///< empty once the deadline has passed: the block is in quarantine
+  };
+
+  // subscriptions.cc, with mutex_ held:
+  WantedPtr want(std::string_view key, const engine::DialPtr& dial, bool ask);
+  void send_watch(const WantedPtr& wanted);
+  void settle(const WantedPtr& wanted);
+  void fail(const WantedPtr& wanted, const Error& error);
+  Taken move_out(Wanted& wanted);
+  Error waited_in_vain(const Wanted& wanted);
+  // and without it:
+  void deadline_passed(const WantedPtr& wanted);
+  Status check_size(const Taken& taken, std::optional<std::uint64_t> size);
+
+  // receiving.cc, without mutex_:
+  Result<Delivery> receive(Taken taken, base::Deadline deadline);
+  void receive_async(Taken taken, base::Deadline deadline, Callback callback);
+  Result<std::shared_ptr<RemoteRegion>> sender_pool(const Taken& taken);
+  void when_mapped(const Taken& taken, const std::shared_ptr<RemoteRegion>& region, base::Deadline deadline,
+                   std::function<void(const Status&)> callback);
+  Status check_bounds(const Taken& taken, const RemoteRegion& region);
+  bool take_lease(const Taken& taken, const RemoteRegion& region);
+  Delivery eager(Taken taken);
+  Delivery lease(const Taken& taken, std::shared_ptr<RemoteRegion> region);
+  Result<Delivery> read(const Taken& taken, const std::shared_ptr<RemoteRegion>& region,
+                        base::Deadline deadline);
+  std::shared_ptr<engine::TransferImpl> make_read(const Taken& taken,
+                                                  const std::shared_ptr<RemoteRegion>& region,
+                                                  memory::Pool::Offset block, base::Deadline deadline);
+  Result<Delivery> finish_read(const Taken& taken, memory::Pool::Offset block,
+                               engine::TransferImpl& transfer);
+  void read_async(Taken taken, const std::shared_ptr<RemoteRegion>& region, base::Deadline deadline,
+                  Callback callback);
+  void give_back(const Taken& taken, bool consumed);
+  Delivery counted(Delivery delivery);
+  Error counted(const Error& error);
+  std::shared_ptr<std::atomic<std::uint64_t>> leased_of(engine::Peer* peer);
+
+  // granting.cc, without mutex_:
+  void write_async(Taken taken, base::Deadline deadline, Callback callback);
+  void pull_deadline_passed(std::uint64_t id);
+  Result<std::shared_ptr<engine::LocalRegion>> landing_region();
+  void quarantine(memory::Pool::Offset block, std::set<std::uint64_t> suspects);
+  void writer_lost(engine::Peer* peer);
+
+  const std::shared_ptr<engine::Core> core_;
+  const std::shared_ptr<memory::Pool> pool_;
+  const std::shared_ptr<engine::LocalRegion> region_;
+  const RouteWish wish_;
+
+  mutable std::mutex mutex_;
+  bool closed_ = false;
+  KeyMap<WantedPtr> wanted_;
+  std::map<engine::Peer*, std::shared_ptr<std::atomic<std::uint64_t>>> leased_;
+  std::map<std::uint64_t, Landing> pulls_;  ///< write route: by pull id
+  std::uint64_t next_pull_ = 1;
+  std::shared_ptr<engine::LocalRegion>
+      landing_region_;  ///< our pool, registered for remote write when first needed
+  std::vector<Quarantine> quarantines_;
+  ReceiverCounters counters_;
+  LatencyHistogram latency_;
+  std::unique_ptr<OriginalSenders> originals_;
+};
+
+}  // namespace stagewire::connector

@@ -1,0 +1,407 @@
+#include "engine/transfer.hpp"
+
+#include "base/check.hpp"
+#include "engine/core.hpp"
+
+namespace stagewire::engine {
+
+void LocalRegion::acquire() {
+  const std::lock_guard lock(mutex);
+  ++in_flight;
+}
+
+void LocalRegion::release() {
+  const std::lock_guard lock(mutex);
+  STAGEWIRE_CHECK(in_flight > 0, "a region is released once for each transfer");
+  if (--in_flight == 0) idle_waiters.set_all();
+}
+
+TransferImpl::TransferImpl(std::weak_ptr<Core> core, Request request)
+    : core_(std::move(core)), request_(std::move(request)), id_(request_.options.id) {
+  request_.local->acquire();
+}
+
+TransferImpl::TransferImpl(std::weak_ptr<Core> core, std::uint32_t id, Error error)
+    : core_(std::move(core)),
+      id_(id),
+      state_(TransferState::failed),
+      error_(std::move(error)),
+      quiet_(true) {}
+
+std::optional<Error> TransferImpl::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+std::string TransferImpl::message() const {
+  const std::lock_guard lock(mutex_);
+  return error_ ? error_->message() : std::string();
+}
+
+bool TransferImpl::end(const Status& status) {
+  std::vector<std::function<void(const Status&)>> callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != TransferState::pending) return false;
+    if (!status) error_ = status.error().with_context(request_.what);
+    state_.store(status ? TransferState::done : TransferState::failed, std::memory_order_release);
+    callbacks.swap(callbacks_);
+    waiters_.set_all();
+  }
+  const Status told = error_ ? Status(*error_) : Status();
+  for (auto& callback : callbacks) callback(told);
+  return true;
+}
+
+void TransferImpl::quiesce() {
+  std::function<void()> callback;
+  {
+    const std::lock_guard lock(mutex_);
+    if (quiet_) return;
+    quiet_ = true;
+    callback.swap(quiet_callback_);
+  }
+  request_.local->release();
+  if (callback) callback();
+}
+
+void TransferImpl::on_quiet(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!quiet_) {
+      quiet_callback_ = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
+Status TransferImpl::wait_for(Milliseconds timeout) {
+  base::Event event;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == TransferState::pending)
+      waiters_.add(&event);
+    else
+      event.set();
+  }
+  const std::shared_ptr<Core> core = core_.lock();
+  const base::Deadline deadline = base::Deadline::after(timeout);
+  const bool ended = core ? core->wait(event, deadline) : event.wait(deadline);
+  const std::lock_guard lock(mutex_);
+  if (!ended) waiters_.remove(&event);
+  if (state_ == TransferState::pending) {
+    return base::error(ErrorCode::timeout, request_.what, ": still under way after ", timeout.count(), " ms");
+  }
+  return error_ ? Status(*error_) : Status();
+}
+
+void TransferImpl::on_end(std::function<void(const Status&)> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == TransferState::pending) {
+      callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback(error_ ? Status(*error_) : Status());
+}
+
+void TransferImpl::cancel() {
+  const std::shared_ptr<Core> core = core_.lock();
+  if (core && request_.peer) core->give_up(shared_from_this(), Error(ErrorCode::cancelled, "cancelled"));
+}
+
+// --- The engine's side
+// --------------------------------------------------------------------------------------------
+
+std::uint32_t Core::allocate_transfer_id() {
+  return transfers_.next_id.fetch_add(1);
+}
+
+Result<std::shared_ptr<LocalRegion>> Core::register_region(const MemoryRegion& region, Access access) {
+  if (region.data == nullptr || region.size == 0) {
+    return base::error(ErrorCode::invalid_argument, "register a region of ", region.size, " bytes at ",
+                       static_cast<const void*>(region.data), ": it needs an address and a size");
+  }
+  auto local = std::make_shared<LocalRegion>();
+  local->backends = backends_;
+  local->region = region;
+  MemoryDesc& desc = local->desc;
+  desc.engine_key = desc_.key;
+  desc.device_id = region.device;
+  desc.data = reinterpret_cast<std::uintptr_t>(region.data);
+  desc.size = region.size;
+  desc.kind = region.kind;
+  desc.instance_id = desc_.instance_id;
+  desc.access = access;
+  std::string refused;
+  for (auto& backend : *backends_) {
+    auto registration = backend->register_region(region, access);
+    if (!registration) {
+      refused +=
+          base::text(refused.empty() ? "" : "; ", backend->name(), ": ", registration.error().message());
+      continue;
+    }
+    const auto key = (*registration)->remote_key();
+    desc.remote_keys.push_back(
+        {std::string(backend->name()), std::vector<std::byte>(key.begin(), key.end())});
+    local->registrations[backend.get()] = std::move(*registration);
+  }
+  if (local->registrations.empty()) {
+    return base::error(ErrorCode::unsupported, "no backend can serve ", base::size_text(region.size), " at ",
+                       static_cast<const void*>(region.data), ": ", refused);
+  }
+  const std::lock_guard lock(transfers_.mutex);
+  desc.id = transfers_.next_region++;
+  transfers_.regions[desc.id] = local;
+  return local;
+}
+
+std::shared_ptr<LocalRegion> Core::find_region(std::uint32_t id) {
+  const std::lock_guard lock(transfers_.mutex);
+  const auto found = transfers_.regions.find(id);
+  return found == transfers_.regions.end() ? nullptr : found->second;
+}
+
+Status Core::deregister_region(std::uint32_t id, base::Deadline deadline) {
+  const std::shared_ptr<LocalRegion> local = find_region(id);
+  if (!local)
+    return base::error(ErrorCode::not_found, "region ", id, " of ", desc_.key, " is not registered");
+  base::Event idle;
+  {
+    const std::lock_guard lock(local->mutex);
+    if (local->in_flight == 0)
+      idle.set();
+    else
+      local->idle_waiters.add(&idle);
+  }
+  if (!wait(idle, deadline)) {
+    const std::lock_guard lock(local->mutex);
+    local->idle_waiters.remove(&idle);
+    if (local->in_flight > 0) {
+      return base::error(ErrorCode::timeout, "region ", id, " of ", desc_.key,
+                         " stays registered: ", local->in_flight, " transfers may still touch it");
+    }
+  }
+  const std::lock_guard lock(transfers_.mutex);
+  transfers_.regions.erase(id);
+  return {};
+}
+
+Result<std::shared_ptr<RemoteRegion>> Core::import_region(Peer& peer, const MemoryDesc& memory) {
+  const std::lock_guard lock(peer.mutex);
+  if (peer.lost) return base::error(ErrorCode::unavailable, peer.desc.key, " is gone");
+  if (!peer.endpoint) {
+    return base::error(ErrorCode::unavailable, "no backend reaches ", peer.desc.key, ": ", peer.route_reason);
+  }
+  for (const BackendBlob& key : memory.remote_keys) {
+    if (key.backend != peer.backend->name()) continue;
+    auto& place = peer.imports[key.bytes];
+    if (place) {
+      const auto status = place->status();
+      if (!status || status->ok()) return place;
+    }
+    auto imported = peer.endpoint->import(key.bytes);
+    if (!imported) {
+      peer.imports.erase(key.bytes);
+      return imported.error().with_context(base::text("region ", memory.id, " of ", peer.desc.key));
+    }
+    place = std::move(*imported);
+    return place;
+  }
+  return base::error(ErrorCode::unsupported, "region ", memory.id, " of ", peer.desc.key,
+                     " cannot be reached over ", peer.backend->name(), " (it was not registered for it)");
+}
+
+void Core::submit(const std::shared_ptr<TransferImpl>& transfer, bool on_this_thread) {
+  Peer& peer = *transfer->request().peer;
+  PostOutcome outcome;
+  {
+    const std::lock_guard lock(peer.mutex);
+    if (peer.lost || closed_) {
+      outcome = {PostOutcome::ended, base::error(ErrorCode::unavailable, peer.desc.key, " is gone")};
+    } else if (peer.waiting_transfers.empty()) {
+      outcome = post(peer, transfer, on_this_thread);
+    }
+    if (outcome.kind == PostOutcome::later) {
+      peer.waiting_transfers.push_back(transfer);
+      note_busy(peer);
+      wake_loop();
+    }
+    if (outcome.kind != PostOutcome::ended) {
+      const Milliseconds timeout = transfer->request().options.timeout;
+      transfer->timer =
+          add_timer(base::Deadline::after(timeout, clock()), [this, weak = std::weak_ptr(transfer), timeout] {
+            if (const auto late = weak.lock()) {
+              give_up(late, base::error(ErrorCode::timeout, "not done after ", timeout.count(), " ms"));
+            }
+          });
+    }
+  }
+  if (outcome.kind == PostOutcome::ended) finish(transfer, outcome.status);
+}
+
+// Without locks: the owner's callbacks run here.
+void Core::finish(const std::shared_ptr<TransferImpl>& transfer, const Status& status) {
+  std::uint64_t timer = 0;
+  {
+    const std::lock_guard lock(transfer->request().peer->mutex);
+    timer = transfer->timer;
+  }
+  if (timer != 0) cancel_timer(timer);
+  transfer->end(status);
+  transfer->quiesce();
+}
+
+// With the peer's mutex held.
+PostOutcome Core::post(Peer& peer, const std::shared_ptr<TransferImpl>& transfer, bool on_this_thread) {
+  TransferImpl::Request& request = transfer->request();
+  if (!peer.endpoint) {
+    return {PostOutcome::ended, base::error(ErrorCode::unavailable, "no backend reaches ", peer.desc.key,
+                                            ": ", peer.route_reason)};
+  }
+  const auto ready = request.remote->status();
+  if (!ready) return {};
+  if (!*ready) return {PostOutcome::ended, *ready};
+  const auto registration = request.local->registrations.find(peer.backend);
+  if (registration == request.local->registrations.end()) {
+    return {PostOutcome::ended, base::error(ErrorCode::unsupported, "our region ", request.local->desc.id,
+                                            " is not registered with ", peer.backend->name())};
+  }
+  WorkRequest work;
+  {
+    const std::lock_guard lock(transfers_.mutex);
+    work.id = transfers_.next_work++;
+    transfers_.posted[work.id] = transfer;
+  }
+  work.operation = request.operation;
+  work.local = registration->second.get();
+  work.remote = request.remote.get();
+  work.segments = request.segments;
+  if (request.options.notify) work.notification = transfer->id();
+  work.on_this_thread = on_this_thread;
+  auto posted = peer.endpoint->post(work);
+  if (posted && *posted == Posted::pending) {
+    transfer->posted = true;
+    return {PostOutcome::posted, {}};
+  }
+  {
+    const std::lock_guard lock(transfers_.mutex);
+    transfers_.posted.erase(work.id);
+  }
+  if (!posted) return {PostOutcome::ended, posted.error()};
+  if (*posted == Posted::completed) return {PostOutcome::ended, {}};
+  return {};
+}
+
+void Core::complete(Completion&& completion) {
+  std::shared_ptr<TransferImpl> transfer;
+  {
+    const std::lock_guard lock(transfers_.mutex);
+    const auto found = transfers_.posted.find(completion.id);
+    if (found == transfers_.posted.end()) return;
+    transfer = std::move(found->second);
+    transfers_.posted.erase(found);
+  }
+  finish(transfer, completion.status);
+  const std::lock_guard lock(transfers_.mutex);
+  if (transfers_.posted.empty()) transfers_.quiet_waiters.set_all();
+}
+
+// The owner no longer waits. What was not posted ends here and now; what was goes on under the backend's
+// eyes, and the region stays in use until it has quiesced.
+void Core::give_up(const std::shared_ptr<TransferImpl>& transfer, const Error& reason) {
+  bool posted = false;
+  {
+    Peer& peer = *transfer->request().peer;
+    const std::lock_guard lock(peer.mutex);
+    posted = transfer->posted;
+    std::erase(peer.waiting_transfers, transfer);
+  }
+  transfer->end(reason);
+  if (!posted) transfer->quiesce();
+}
+
+void Core::fail_transfers_of(Peer& peer, const Error& reason) {
+  std::deque<std::shared_ptr<TransferImpl>> waiting;
+  std::vector<std::shared_ptr<TransferImpl>> posted;
+  {
+    const std::lock_guard lock(peer.mutex);
+    waiting.swap(peer.waiting_transfers);
+  }
+  {
+    const std::lock_guard lock(transfers_.mutex);
+    for (const auto& entry : transfers_.posted) {
+      if (entry.second->request().peer.get() == &peer) posted.push_back(entry.second);
+    }
+    if (const auto inbound = transfers_.inbound.find(peer.desc.key); inbound != transfers_.inbound.end()) {
+      inbound->second.lost = true;
+      for (const auto& waiter : inbound->second.waiters) waiter.second->set();
+    }
+  }
+  for (const auto& transfer : waiting) {
+    transfer->end(reason);
+    transfer->quiesce();
+  }
+  for (const auto& transfer : posted) transfer->end(reason);
+}
+
+void Core::notified(EventSink::PeerToken token, std::uint32_t id) {
+  PeerPtr peer;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = arrived_.find(token); found != arrived_.end()) peer = found->second;
+  }
+  if (!peer) return;
+  const std::lock_guard lock(transfers_.mutex);
+  TransferTable::Inbound& inbound = transfers_.inbound[peer->desc.key];
+  inbound.lost = false;
+  if (inbound.ids.size() >= TransferTable::kMaxInbound) {
+    base::log(LogLevel::warning, "engine", "notification ", id, " of ", peer->desc.key,
+              " dropped: ", inbound.ids.size(), " have not been popped");
+    return;
+  }
+  inbound.ids.insert(id);
+  const auto waiters = inbound.waiters.equal_range(id);
+  for (auto it = waiters.first; it != waiters.second; ++it) it->second->set();
+}
+
+bool Core::pop_inbound(std::string_view peer_key, std::uint32_t id) {
+  const std::lock_guard lock(transfers_.mutex);
+  const auto inbound = transfers_.inbound.find(peer_key);
+  if (inbound == transfers_.inbound.end()) return false;
+  const auto found = inbound->second.ids.find(id);
+  if (found == inbound->second.ids.end()) return false;
+  inbound->second.ids.erase(found);
+  return true;
+}
+
+Status Core::wait_inbound(std::string_view peer_key, std::uint32_t id, base::Deadline deadline) {
+  const bool known = find_peer(peer_key) != nullptr;
+  while (true) {
+    if (pop_inbound(peer_key, id)) return {};
+    base::Event event;
+    {
+      const std::lock_guard lock(transfers_.mutex);
+      TransferTable::Inbound& inbound = transfers_.inbound[std::string(peer_key)];
+      if (inbound.lost || !known) {
+        return base::error(ErrorCode::unavailable, "notification ", id, ": ", peer_key,
+                           known ? " was lost before it came" : " is not a known engine");
+      }
+      if (inbound.ids.contains(id)) continue;
+      inbound.waiters.emplace(id, &event);
+    }
+    const bool rung = wait(event, deadline);
+    {
+      const std::lock_guard lock(transfers_.mutex);
+      auto& waiters = transfers_.inbound[std::string(peer_key)].waiters;
+      std::erase_if(waiters, [&](const auto& entry) { return entry.second == &event; });
+    }
+    if (!rung) {
+      return base::error(ErrorCode::timeout, "notification ", id, " of ", peer_key, " has not come");
+    }
+  }
+}
+
+}  // namespace stagewire::engine

@@ -1,0 +1,156 @@
+// Waiting: a thread that waits makes the backends progress itself, so that the message it waits for wakes it
+// and nobody else. It spins first where the strategy says so, then borrows the backends' descriptors from the
+// progress thread and sleeps on them.
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <array>
+
+#include "engine/core.hpp"
+#include "engine/sinks.hpp"
+
+namespace stagewire::engine {
+namespace {
+
+// `adaptive` spins this long, and only when something arrived this recently: twice a cross-core wake, so that
+// a stream that is faster than a wake never pays for one, and an idle pair never spins.
+constexpr base::Duration kSpin = std::chrono::microseconds(20);
+constexpr base::Duration kRecent = std::chrono::microseconds(100);
+
+// A turn ends after so many rounds even if events keep coming, so that timers and the control plane get
+// theirs.
+constexpr int kMaxRounds = 64;
+
+}  // namespace
+
+// With progress_mutex_ held.
+std::size_t Core::progress_locked(bool messages_only) {
+  std::size_t events = 0;
+  for (auto& backend : *backends_) events += backend->progress(*events_, messages_only);
+  if (busy_count_.load(std::memory_order_acquire) > 0) events += flush_busy();
+  if (!messages_only) check_endpoints();
+  return events;
+}
+
+// With progress_mutex_ held: until nothing is left to do and all backends are armed.
+std::size_t Core::progress_until_armed(bool* armed) {
+  std::size_t events = 0;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const std::size_t now = progress_locked(false);
+    events += now;
+    if (now > 0) continue;
+    bool all = true;
+    for (auto& backend : *backends_) all = backend->arm() && all;
+    if (all) {
+      *armed = true;
+      return events;
+    }
+  }
+  *armed = false;
+  return events;
+}
+
+std::size_t Core::progress_and_arm(bool* armed) {
+  const std::unique_lock lock(progress_mutex_, std::try_to_lock);
+  *armed = true;
+  // Whoever holds the lock makes progress and arms when it leaves; so does the last spinner.
+  if (!lock) return 0;
+  if (spinners_.load() > 0) return progress_locked(false);
+  return progress_until_armed(armed);
+}
+
+void Core::poll() {
+  bool armed = true;
+  progress_and_arm(&armed);
+  if (!armed) wake_loop();
+}
+
+bool Core::wait(base::Event& event, base::Deadline deadline) {
+  if (event.is_set()) return true;
+  if (!options_.engine.progress_thread) {
+    while (!event.is_set() && !deadline.passed(clock().now())) {
+      turn(std::min(deadline.left(clock().now()), base::Duration(std::chrono::seconds(1))));
+    }
+    return event.is_set();
+  }
+  if (options_.engine.wait != WaitStrategy::block) {
+    const base::TimePoint now = base::steady_clock().now();
+    base::Deadline give_up = deadline;
+    if (options_.engine.wait == WaitStrategy::adaptive) {
+      const base::Duration since(now.time_since_epoch().count() -
+                                 last_traffic_ns_.load(std::memory_order_relaxed));
+      give_up = base::Deadline::at(since < kRecent ? std::min(deadline.when(), now + kSpin) : now);
+    }
+    if (spin(event, give_up)) return true;
+  }
+  return drive(event, deadline);
+}
+
+bool Core::spin(base::Event& event, base::Deadline give_up) {
+  constexpr int kLooksBetweenClockReads = 16;
+  spinners_.fetch_add(1);
+  bool done = event.is_set();
+  for (int look = 1; !done; ++look) {
+    if (progress_mutex_.try_lock()) {
+      progress_locked(true);
+      progress_mutex_.unlock();
+    }
+    done = event.is_set();
+    if (done || (look % kLooksBetweenClockReads == 0 && give_up.passed(base::steady_clock().now()))) break;
+    base::spin_pause();
+  }
+  spinners_.fetch_sub(1);
+  const std::lock_guard lock(progress_mutex_);
+  bool armed = true;
+  for (auto& backend : *backends_) armed = backend->arm() && armed;
+  if (!armed) progress_until_armed(&armed);
+  if (!armed) wake_loop();
+  return done || event.is_set();
+}
+
+bool Core::drive(base::Event& event, base::Deadline deadline) {
+  const std::unique_lock driver(driver_mutex_, std::try_to_lock);
+  if (!driver) return event.wait(deadline);
+
+  watch_backends(false);
+  while (!event.is_set()) {
+    bool armed = false;
+    progress_and_arm(&armed);
+    if (event.is_set()) break;
+    const base::TimePoint now = base::steady_clock().now();
+    if (deadline.passed(now)) break;
+    if (!armed) continue;
+    if (!event.begin_polling(driver_wake_.get())) break;
+    std::array<pollfd, 2> fds = {pollfd{backends_epoll_.get(), POLLIN, 0},
+                                 pollfd{driver_wake_.get(), POLLIN, 0}};
+    const base::Duration left =
+        deadline.is_never() ? base::Duration(std::chrono::hours(1)) : deadline.left(now);
+    timespec timeout{};
+    timeout.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000);
+    timeout.tv_nsec = static_cast<long>(left.count() % 1'000'000'000);
+    ppoll(fds.data(), fds.size(), &timeout, nullptr);
+    event.end_polling();
+    if ((fds[1].revents & POLLIN) != 0) base::drain_eventfd(driver_wake_.get());
+  }
+  watch_backends(true);
+  return event.is_set();
+}
+
+// Takes the backends' descriptors from the progress thread's set while it sleeps on it, and puts them back:
+// epoll wakes it at the latter if they are readable, so nothing is lost in between.
+void Core::watch_backends(bool on) {
+  epoll_event event{};
+  event.events = on ? static_cast<std::uint32_t>(EPOLLIN) : 0U;
+  event.data.fd = backends_epoll_.get();
+  epoll_ctl(loop_epoll_.get(), EPOLL_CTL_MOD, backends_epoll_.get(), &event);
+}
+
+void Core::want_everything(bool on) {
+  const int before = wanting_everything_.fetch_add(on ? 1 : -1);
+  if ((on && before == 0) || (!on && before == 1)) {
+    for (auto& backend : *backends_) backend->want_everything(on);
+    if (on) wake_loop();
+  }
+}
+
+}  // namespace stagewire::engine
