@@ -37,9 +37,12 @@ class ManualClock final : public Clock {
 class Deadline {
  public:
   /// Durations too long for the clock become "never".
-  static Deadline after(Duration timeout, const Clock& clock = steady_clock()) {
+  template <typename Rep, typename Period>
+  static Deadline after(std::chrono::duration<Rep, Period> timeout, const Clock& clock = steady_clock()) {
+    using Given = std::chrono::duration<Rep, Period>;
     const TimePoint now = clock.now();
-    return timeout >= TimePoint::max() - now ? never() : Deadline(now + timeout);
+    const bool too_long = timeout >= std::chrono::floor<Given>(TimePoint::max() - now);
+    return too_long ? never() : Deadline(now + std::chrono::duration_cast<Duration>(timeout));
   }
   static Deadline at(TimePoint when) { return Deadline(when); }
   static Deadline never() { return Deadline(TimePoint::max()); }

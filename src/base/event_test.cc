@@ -75,6 +75,8 @@ TEST(Event, polling_that_ended_is_not_woken) {
 
 TEST(Deadline, durations_beyond_the_clock_mean_never) {
   EXPECT_TRUE(Deadline::after(Duration::max()).is_never());
+  EXPECT_TRUE(Deadline::after(milliseconds::max()).is_never());
+  EXPECT_TRUE(Deadline::after(std::chrono::hours::max()).is_never());
   ManualClock clock;
   const Deadline deadline = Deadline::after(milliseconds(5), clock);
   EXPECT_EQ(deadline.left(clock.now()), milliseconds(5));

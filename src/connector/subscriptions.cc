@@ -71,6 +71,7 @@ Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr&
       if (closed_) return base::error(ErrorCode::closed, "get of ", key, ": the connector was closed");
       wanted = want(key, dial, only_look);
       if (wanted->state == State::ready) {
+        if (Status same = check_size(*wanted, size); !same) return same.error();
         taken = move_out(*wanted);
       } else if (only_look && (wanted->answered || wanted->looked)) {
         return base::error(ErrorCode::not_found, key, " is not there (yet)");
@@ -81,10 +82,6 @@ Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr&
       }
     }
     if (taken) {
-      if (Status same = check_size(*taken, size); !same) {
-        give_back(*taken, false);
-        return counted(same.error());
-      }
       return receive(std::move(*taken),
                      only_look ? base::Deadline::after(std::chrono::seconds(30)) : deadline);
     }
@@ -101,27 +98,20 @@ Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr&
 
 void Subscriptions::get_async(std::string_view key, const engine::DialPtr& dial,
                               std::optional<std::uint64_t> size, base::Deadline deadline, Callback callback) {
-  const Callback checked = [this, size, callback = std::move(callback)](Result<Delivery> result) {
-    if (result && size && result->size() != *size) {
-      callback(base::error(ErrorCode::conflict, "the sender has ", result->size(),
-                           " bytes, the metadata says ", *size));
-    } else {
-      callback(std::move(result));
-    }
-  };
   const std::lock_guard lock(mutex_);
   if (closed_) {
-    core_->run_on_loop([checked] { checked(Error(ErrorCode::closed, "the connector was closed")); });
+    core_->run_on_loop([callback] { callback(Error(ErrorCode::closed, "the connector was closed")); });
     return;
   }
   const WantedPtr wanted = want(key, dial, false);
   if (wanted->callback) {
-    core_->run_on_loop([checked, name = wanted->key] {
-      checked(base::error(ErrorCode::conflict, "another asynchronous get waits for ", name));
+    core_->run_on_loop([callback, name = wanted->key] {
+      callback(base::error(ErrorCode::conflict, "another asynchronous get waits for ", name));
     });
     return;
   }
-  wanted->callback = checked;
+  wanted->callback = std::move(callback);
+  wanted->size = size;
   wanted->deadline = deadline;
   if (wanted->state == State::ready) return settle(wanted);
   wanted->timer = core_->add_timer(deadline, [this, wanted] { deadline_passed(wanted); });
@@ -165,6 +155,11 @@ void Subscriptions::settle(const WantedPtr& wanted) {
   }
   if (!wanted->callback) return;
   core_->cancel_timer(wanted->timer);
+  if (Status same = check_size(*wanted, wanted->size); !same) {
+    core_->run_on_loop([callback = std::move(wanted->callback), error = same.error()] { callback(error); });
+    wanted->callback = nullptr;
+    return;
+  }
   core_->run_on_loop([this, callback = std::move(wanted->callback), deadline = wanted->deadline,
                       taken = std::make_shared<Taken>(move_out(*wanted))] {
     receive_async(std::move(*taken), deadline, callback);
@@ -199,10 +194,12 @@ Subscriptions::Taken Subscriptions::move_out(Wanted& wanted) {
   return taken;
 }
 
-Status Subscriptions::check_size(const Taken& taken, std::optional<std::uint64_t> size) {
-  const std::uint64_t actual = taken.delivery ? taken.delivery->size() : taken.ready.size;
+// With mutex_ held, of one that is ready. What does not fit the caller's metadata stays here for one that it
+// fits (R02).
+Status Subscriptions::check_size(const Wanted& wanted, std::optional<std::uint64_t> size) {
+  const std::uint64_t actual = wanted.delivery ? wanted.delivery->size() : wanted.ready.size;
   if (!size || *size == actual) return {};
-  return base::error(ErrorCode::conflict, taken.key, ": the sender has ", actual,
+  return base::error(ErrorCode::conflict, wanted.key, ": the sender has ", actual,
                      " bytes, the metadata says ", *size);
 }
 
@@ -271,7 +268,7 @@ void Subscriptions::on_ready(const engine::PeerPtr& peer, wire::Ready ready, Mes
     if (ready.lease != 0) core_->send(*peer, wire::Release{ready.lease, false});
     return;
   }
-  const WantedPtr& wanted = place->second;
+  const WantedPtr wanted = place->second;
   wanted->peer = peer;
   const std::uint64_t now = now_ns();
   if (ready.put_time_ns != 0 && ready.put_time_ns < now && peer->desc.node_id == core_->desc().node_id) {

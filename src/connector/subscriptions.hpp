@@ -91,7 +91,8 @@ class Subscriptions {
     std::optional<Delivery> delivery;  ///< ready already: from a sender of the original's kind
     std::optional<Error> error;
     engine::EventList waiters;
-    Callback callback;  ///< of get_async
+    Callback callback;                  ///< of get_async
+    std::optional<std::uint64_t> size;  ///< that its metadata names
     base::Deadline deadline = base::Deadline::never();
     std::uint64_t timer = 0;
     std::function<void(Status)> watcher;
@@ -122,9 +123,9 @@ class Subscriptions {
   void fail(const WantedPtr& wanted, const Error& error);
   Taken move_out(Wanted& wanted);
   Error waited_in_vain(const Wanted& wanted);
+  Status check_size(const Wanted& wanted, std::optional<std::uint64_t> size);
   // and without it:
   void deadline_passed(const WantedPtr& wanted);
-  Status check_size(const Taken& taken, std::optional<std::uint64_t> size);
 
   // receiving.cc, without mutex_:
   Result<Delivery> receive(Taken taken, base::Deadline deadline);
