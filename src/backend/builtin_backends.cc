@@ -14,7 +14,7 @@ constexpr std::array kBackends = {
     BuiltinBackend{"xgmi", nullptr, "peer copies between AMD GPUs; use shm for host memory", false},
     BuiltinBackend{"cuda_ipc", nullptr, "peer copies between NVIDIA GPUs; use shm for host memory", false},
     BuiltinBackend{"ucx", nullptr, "TCP and whatever else UCX reaches; use shm on one host", false},
-    BuiltinBackend{"fault", nullptr, "another backend with injected faults, for tests", false},
+    BuiltinBackend{"fault", backends::create_fault, "another backend with injected faults, for tests", false},
 };
 
 std::string known_names() {

@@ -18,9 +18,6 @@ Registry& registry() {
   return *r;
 }
 
-// So many messages that are not urgent wake a sleeping receiver all the same.
-constexpr std::size_t kManyItems = 64;
-
 // What a message costs of the queue beyond its bytes, so that empty ones are bounded as well.
 constexpr std::size_t kItemCost = 16;
 
@@ -30,6 +27,7 @@ Link::Link(std::shared_ptr<Core> from, std::size_t queue_size, std::size_t slots
     : sender_address(from->address),
       from_(from),
       queue_size_(queue_size),
+      slots_(slots),
       slot_size_(slot_size),
       payloads_(std::make_unique<std::byte[]>(slots * slot_size)) {
   for (std::size_t slot = slots; slot > 0; --slot)
@@ -70,6 +68,11 @@ bool Link::add(std::size_t message_size) {
   }
   bytes_ += message_size + kItemCost;
   return true;
+}
+
+bool Link::crowded() {
+  const std::lock_guard lock(mutex_);
+  return bytes_ > queue_size_ / 2 || free_slots_.size() < slots_ / 2;
 }
 
 void Link::remove(std::size_t message_size) {
@@ -132,7 +135,7 @@ void Core::push(Item item, bool urgent) {
     }
     items_.push_back(std::move(item));
     has_items_.store(true, std::memory_order_release);
-    wakes = wakes || wants_everything_.load() || items_.size() > kManyItems;
+    wakes = wakes || wants_everything_.load();
   }
   if (wakes) wake.wake();
 }

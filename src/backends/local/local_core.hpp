@@ -39,6 +39,8 @@ class Link : public std::enable_shared_from_this<Link> {
   /// bytes.
   bool add(std::size_t message_size);
   void remove(std::size_t message_size);
+  /// Whether so much is under way that a sleeping receiver had better look.
+  bool crowded();
   /// Has the sender's progress() report an event.
   void nudge_sender();
 
@@ -51,6 +53,7 @@ class Link : public std::enable_shared_from_this<Link> {
 
   const std::weak_ptr<Core> from_;
   const std::size_t queue_size_;
+  const std::size_t slots_;
   const std::size_t slot_size_;
   std::mutex mutex_;
   std::size_t bytes_ = 0;

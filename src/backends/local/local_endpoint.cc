@@ -80,7 +80,10 @@ Result<Posted> LocalEndpoint::post(const WorkRequest& request) {
                          " there");
     }
   }
-  if (request.notification && !link_->add(0)) return Posted::full;
+  if (request.notification && !link_->add(0)) {
+    peer_->wake.wake();
+    return Posted::full;
+  }
   {
     const std::shared_lock lock(remote.in_use);
     if (!remote.alive) return base::error(ErrorCode::not_found, "the region is not registered any more");
@@ -103,7 +106,10 @@ Result<Posted> LocalEndpoint::post(const WorkRequest& request) {
 }
 
 PayloadSlot LocalEndpoint::reserve(std::size_t size) {
-  return peer_->closed() ? PayloadSlot() : link_->reserve(size);
+  if (peer_->closed()) return {};
+  const PayloadSlot slot = link_->reserve(size);
+  if (slot.bytes.empty()) peer_->wake.wake();
+  return slot;
 }
 
 void LocalEndpoint::abandon(const PayloadSlot& slot) {
@@ -116,12 +122,15 @@ Result<Posted> LocalEndpoint::send(std::span<const std::byte> message, const Pay
     return base::error(ErrorCode::too_large, "a message of ", message.size(), " bytes; at most ",
                        max_message_, " fit: raise message_ring_size");
   }
-  if (!link_->add(message.size())) return Posted::full;
+  if (!link_->add(message.size())) {
+    peer_->wake.wake();
+    return Posted::full;
+  }
   peer_->push({.kind = Item::Kind::message,
                .link = link_,
                .bytes = {message.begin(), message.end()},
                .payload = link_->lend(slot)},
-              urgent);
+              urgent || link_->crowded());
   return Posted::completed;
 }
 

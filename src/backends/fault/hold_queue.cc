@@ -1,0 +1,55 @@
+#include "backends/fault/hold_queue.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace stagewire::backends::fault {
+
+void HoldQueue::push(HeldEvent event, bool overtaken) {
+  const std::lock_guard lock(mutex_);
+  size_.fetch_add(1, std::memory_order_release);
+  if (overtaken && !overtaken_) {
+    overtaken_ = std::move(event);
+    return;
+  }
+  events_.push_back(std::move(event));
+  if (overtaken_) {
+    events_.push_back(std::move(*overtaken_));
+    overtaken_.reset();
+  }
+}
+
+std::size_t HoldQueue::deliver(EventSink& sink, const std::function<bool(const HeldEvent&)>& chosen) {
+  std::vector<HeldEvent> now;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto rest = std::stable_partition(events_.begin(), events_.end(), chosen);
+    now.assign(std::make_move_iterator(events_.begin()), std::make_move_iterator(rest));
+    events_.erase(events_.begin(), rest);
+    if (overtaken_ && chosen(*overtaken_)) {
+      now.push_back(std::move(*overtaken_));
+      overtaken_.reset();
+    }
+    size_.fetch_sub(now.size());
+  }
+  for (const HeldEvent& event : now) event.deliver(sink);
+  return now.size();
+}
+
+std::size_t HoldQueue::deliver_due(EventSink& sink, base::TimePoint now) {
+  return deliver(sink, [&](const HeldEvent& event) { return event.due <= now; });
+}
+
+void HoldQueue::deliver_all_of(EventSink& sink, EventSink::PeerToken peer) {
+  deliver(sink, [&](const HeldEvent& event) { return event.peer == peer; });
+}
+
+std::optional<base::TimePoint> HoldQueue::next_due() {
+  const std::lock_guard lock(mutex_);
+  std::optional<base::TimePoint> next;
+  if (overtaken_) next = overtaken_->due;
+  for (const HeldEvent& event : events_) next = next ? std::min(*next, event.due) : event.due;
+  return next;
+}
+
+}  // namespace stagewire::backends::fault

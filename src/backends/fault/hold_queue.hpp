@@ -1,0 +1,42 @@
+// Events that are delivered later than they happened.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "base/clock.hpp"
+#include "stagewire/backend.hpp"
+
+namespace stagewire::backends::fault {
+
+struct HeldEvent {
+  base::TimePoint due;
+  EventSink::PeerToken peer = 0;  ///< 0: of no peer
+  std::function<void(EventSink&)> deliver;
+};
+
+/// Thread-safe. Delivers without its lock held.
+class HoldQueue {
+ public:
+  /// `overtaken`: goes behind the next event, or alone when none comes until it is due.
+  void push(HeldEvent event, bool overtaken);
+  std::size_t deliver_due(EventSink& sink, base::TimePoint now);
+  /// All of one peer, due or not: it is lost, nothing may follow.
+  void deliver_all_of(EventSink& sink, EventSink::PeerToken peer);
+  bool empty() const { return size_.load(std::memory_order_acquire) == 0; }
+  /// When the next one is due.
+  std::optional<base::TimePoint> next_due();
+
+ private:
+  std::size_t deliver(EventSink& sink, const std::function<bool(const HeldEvent&)>& chosen);
+
+  std::mutex mutex_;
+  std::deque<HeldEvent> events_;
+  std::optional<HeldEvent> overtaken_;
+  std::atomic<std::size_t> size_{0};
+};
+
+}  // namespace stagewire::backends::fault
