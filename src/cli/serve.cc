@@ -1,0 +1,185 @@
+// stagewire serve: runs the pipeline of a deploy file over one input (docs/serve.md).
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "stagewire/deploy.hpp"
+#include "stagewire/pipeline.hpp"
+
+namespace stagewire::cli {
+namespace {
+
+struct Arguments {
+  std::string deploy_config;
+  std::string input;
+  std::string output;
+  std::string stats_json;
+  std::vector<std::string> overrides;
+  Rate rate = Rate::max;
+  double timeout_s = 60;
+  bool log_stats = false;
+};
+
+void complain(const std::string& text) {
+  std::fprintf(stderr, "stagewire serve: error: %s\n", text.c_str());
+}
+
+/// Catches Ctrl-C and SIGTERM as long as it lives, instead of dying of them.
+class StopSignals {
+ public:
+  StopSignals() {
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGINT);
+    ::sigaddset(&signals, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
+    fd_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+  ~StopSignals() {
+    if (fd_ >= 0) ::close(fd_);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+  int fd() const { return fd_; }  ///< readable when one has come
+  /// The name of the one that has come, empty when none has.
+  std::string received() const {
+    signalfd_siginfo info{};
+    if (::read(fd_, &info, sizeof info) != sizeof info) return "";
+    return info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
+  }
+
+ private:
+  sigset_t before_{};
+  int fd_ = -1;
+};
+
+/// A progress bar where somebody sits at a terminal; the stages' own lines everywhere.
+class Console final : public PipelineObserver {
+ public:
+  ~Console() override { clear_bar(); }
+
+  void on_progress(double audio_seconds, double total_seconds, double run_seconds) override {
+    if (!terminal_) return;
+    constexpr int kWidth = 32;
+    const int filled = static_cast<int>(std::lround(kWidth * std::min(1.0, audio_seconds / total_seconds)));
+    const std::string bar = std::string(static_cast<std::size_t>(filled), '#') +
+                            std::string(static_cast<std::size_t>(kWidth - filled), '-');
+    std::fprintf(stderr, "\r[%s] %.1f of %.1f s, real-time factor %.3f\033[K", bar.c_str(), audio_seconds,
+                 total_seconds, audio_seconds > 0 ? run_seconds / audio_seconds : 0.0);
+    std::fflush(stderr);
+    drawn_ = true;
+  }
+
+  void on_stage_output(int stage_id, std::string_view line) override {
+    clear_bar();
+    std::fprintf(stderr, "[stage %d] %.*s\n", stage_id, static_cast<int>(line.size()), line.data());
+  }
+
+ private:
+  void clear_bar() {
+    if (drawn_) std::fputs("\r\033[K", stderr);
+    drawn_ = false;
+  }
+  bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool drawn_ = false;
+};
+
+void define(CLI::App& app, Arguments& arguments) {
+  app.add_option("--deploy-config", arguments.deploy_config, "the deploy YAML: stages, edges, connectors")
+      ->required();
+  app.add_option("--input", arguments.input, "WAV file to read")->required();
+  app.add_option("--output", arguments.output, "WAV file to write; it appears when it is whole")->required();
+  app.add_option("--set", arguments.overrides, "PATH=VALUE: as if the deploy file said so; may be repeated")
+      ->allow_extra_args(false);
+  app.add_flag("--log-stats", arguments.log_stats, "print routes, sizes, rates and latencies at the end");
+  app.add_option("--stats-json", arguments.stats_json, "file to write the same to, as JSON");
+  app.add_option("--rate", arguments.rate,
+                 "max: as fast as it goes; real: as a microphone would give the input")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Rate>{{"max", Rate::max}, {"real", Rate::real}}))
+      ->default_str("max");
+  app.add_option("--timeout", arguments.timeout_s,
+                 "seconds after which a stage, or a run, that nothing happens to fails")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+}
+
+/// The plan, or every error of the file, printed.
+std::optional<DeployPlan> load_plan(const Arguments& arguments) {
+  DeployOptions options;
+  options.overrides = arguments.overrides;
+  DeployResult loaded = load_deploy(arguments.deploy_config, options);
+  if (loaded.plan) return std::move(loaded.plan);
+  for (const Diagnostic& diagnostic : loaded.diagnostics)
+    std::fprintf(stderr, "%s\n", diagnostic.to_string().c_str());
+  return std::nullopt;
+}
+
+int serve(const Arguments& arguments) {
+  auto plan = load_plan(arguments);
+  if (!plan) return kUsageError;
+  const StopSignals signals;
+  PipelineOptions options;
+  options.plan = std::move(*plan);
+  options.input = arguments.input;
+  options.output = arguments.output;
+  options.stats_json = arguments.stats_json;
+  options.rate = arguments.rate;
+  options.timeout = Milliseconds(std::lround(arguments.timeout_s * 1e3));
+  options.stop_fd = signals.fd();
+  const auto pipeline = Pipeline::create(options);
+  if (!pipeline.ok()) {
+    complain(pipeline.error().message());
+    return kUsageError;
+  }
+  const auto report = [&] {
+    Console console;
+    return (*pipeline)->run(console);
+  }();
+  if (!report.ok()) {
+    const std::string signal = signals.received();
+    complain(signal.empty() ? report.error().to_string() : "interrupted by " + signal);
+    return kRunError;
+  }
+  if (arguments.log_stats) std::fputs(to_text(*report).c_str(), stdout);
+  std::printf("wrote %s: %.2f s of audio\n", report->output.c_str(), report->audio_seconds);
+  return 0;
+}
+
+/// A stage process is started without the options that a user must give.
+bool is_stage_process(int argc, char** argv) {
+  return argc == 5 && std::string_view(argv[3]) == "--pipeline-fd";
+}
+
+}  // namespace
+
+int serve_command(int argc, char** argv) {
+  if (is_stage_process(argc, argv)) return run_stage_process(std::atoi(argv[4]));
+  Arguments arguments;
+  CLI::App app("Runs the pipeline of a deploy file over one input.", "stagewire serve");
+  define(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    complain(std::string(error.what()) + " (stagewire serve --help lists the options)");
+    return kUsageError;
+  }
+  return serve(arguments);
+}
+
+}  // namespace stagewire::cli

@@ -1,0 +1,46 @@
+#include "pipeline/outcome.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/check.hpp"
+#include "base/text.hpp"
+
+namespace stagewire::pipeline {
+namespace {
+
+bool died_in_silence(const StageOutcome& outcome) {
+  return !outcome.failed && outcome.exit && outcome.order != 0;
+}
+
+bool is_consequence(ErrorCode code) {
+  return code == ErrorCode::unavailable || code == ErrorCode::closed || code == ErrorCode::cancelled ||
+         code == ErrorCode::timeout;
+}
+
+/// Lower is more likely the cause.
+std::tuple<int, std::uint64_t> rank(const StageOutcome& outcome) {
+  if (outcome.order == 0) return {3, 0};
+  if (died_in_silence(outcome)) return {0, outcome.order};
+  return {outcome.failed && is_consequence(outcome.failed->code) ? 2 : 1, outcome.order};
+}
+
+}  // namespace
+
+std::string StageOutcome::who() const {
+  return base::text("stage ", stage_id, " (", name, ", pid ", pid, ")");
+}
+
+Error root_cause(std::span<const StageOutcome> outcomes) {
+  STAGEWIRE_CHECK(!outcomes.empty(), "a run has stages");
+  const StageOutcome& cause = *std::min_element(
+      outcomes.begin(), outcomes.end(), [](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  if (cause.failed) return Error(cause.failed->code, cause.failed->message).with_context(cause.who());
+  const std::string words =
+      cause.last_words.empty() ? "it said nothing" : "its last words: " + cause.last_words;
+  if (cause.order == 0 || !cause.exit)
+    return base::error(ErrorCode::failed, cause.who(), " did not end; ", words);
+  return base::error(ErrorCode::failed, cause.who(), " ", cause.exit->text(), "; ", words);
+}
+
+}  // namespace stagewire::pipeline

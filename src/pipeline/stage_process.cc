@@ -1,0 +1,79 @@
+// The life of one stage process (the messages: stage_messages.hpp).
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "base/text.hpp"
+#include "pipeline/connector_context.hpp"
+#include "pipeline/pipelines.hpp"
+#include "pipeline/stage_control.hpp"
+#include "stagewire/pipeline.hpp"
+
+namespace stagewire {
+namespace pipeline {
+namespace {
+
+/// How long a stage that has failed stays at most, so that nobody takes its end for the reason of the
+/// others'.
+constexpr std::chrono::seconds kStayAfterFailure{10};
+
+Result<const StageDefinition*> definition_of(const Assignment& assignment) {
+  const auto definition = find_pipeline(assignment.pipeline);
+  if (!definition.ok()) return definition.error();
+  const auto stages = (*definition)->stages;
+  if (assignment.position < stages.size()) return &stages[assignment.position];
+  return base::error(ErrorCode::invalid_argument, "the pipeline has ", stages.size(),
+                     " stages, none at position ", assignment.position);
+}
+
+/// From Assignment to Finish. The connector is made here and left open: other stages may still read from it.
+Status work(StageControl& control, std::unique_ptr<Connector>& connector) {
+  const auto assignment = control.wait_for_assignment();
+  if (!assignment.ok()) return assignment.error();
+  const auto definition = definition_of(*assignment);
+  if (!definition.ok()) return definition.error();
+  auto created = Connector::create(assignment->connector);
+  if (!created.ok()) return created.error();
+  connector = std::move(*created);
+  control.on_stop([open = connector.get()] { open->close(); });
+
+  const ConnectionInfo info = connector->connection_info();
+  if (Status status = control.send(Ready{info.host, info.zmq_port}); !status.ok()) return status;
+  const auto start = control.wait_for_start();
+  if (!start.ok()) return start.error();
+  if (!start->upstream_host.empty())
+    connector->update_sender_info(start->upstream_host, start->upstream_port);
+  ConnectorContext context(*assignment, *connector, control);
+  if (Status status = (*definition)->run(context); !status.ok()) return status;
+  if (Status status = control.send(context.done()); !status.ok()) return status;
+  return control.wait_for_finish();
+}
+
+}  // namespace
+}  // namespace pipeline
+
+int run_stage_process(int pipeline_fd) {
+  using namespace pipeline;
+  // A parent that dies is noticed by the channel too; this is for a stage that hangs.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::fcntl(pipeline_fd, F_SETFD, FD_CLOEXEC) != 0) {
+    std::fprintf(stderr, "stagewire: --pipeline-fd is internal: %d is no open descriptor\n", pipeline_fd);
+    return 2;
+  }
+  StageControl control{ControlChannel{base::UniqueFd(pipeline_fd)}};
+  std::unique_ptr<Connector> connector;
+  const Status status = work(control, connector);
+  if (!status.ok()) {
+    // Nobody is there to be told when this fails, too: the pipeline is gone.
+    static_cast<void>(control.send(Failed{status.error().code(), status.error().message()}));
+    control.wait_for_stop(kStayAfterFailure);
+  }
+  control.on_stop({});
+  if (connector != nullptr) connector->close();
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace stagewire

@@ -1,0 +1,240 @@
+#include "pipeline/supervisor.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace stagewire::pipeline {
+namespace {
+
+/// From being told to stop until being killed. The whole end takes less than the two seconds that
+/// docs/serve.md names.
+constexpr std::chrono::seconds kStopGrace{1};
+
+constexpr int kChannelFd = 3;  // in the stage process, see ChildOptions::fds
+constexpr int kOutputFd = 4;
+
+int poll_timeout(base::Duration left) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+  return static_cast<int>(std::min<std::int64_t>(ms, INT_MAX));
+}
+
+}  // namespace
+
+Supervisor::Supervisor(RunOptions options, PipelineObserver& observer)
+    : options_(std::move(options)), observer_(observer) {}
+
+Status Supervisor::run() {
+  if (Status status = start_all(); !status.ok())
+    return status;  // those that were started are killed with *this
+  last_event_ = base::steady_clock().now();
+  while (!all_ended()) {
+    wait_for_events();
+    advance();
+    enforce_deadlines();
+  }
+  if (verdict_) return *verdict_;
+  if (stopping_) return root_cause(outcomes());
+  return {};
+}
+
+Status Supervisor::start_all() {
+  for (const StageLaunch& launch : options_.stages) {
+    if (Status status = start_stage(launch); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status Supervisor::start_stage(const StageLaunch& launch) {
+  auto channel = ControlChannel::create();
+  if (!channel.ok()) return channel.error();
+  Assignment assignment = launch.assignment;
+  ChildOptions child;
+  child.command = options_.command;
+  for (const std::string& word : {std::string("--stage-id"), std::to_string(assignment.stage_id),
+                                  std::string("--pipeline-fd"), std::to_string(kChannelFd)}) {
+    child.command.push_back(word);
+  }
+  child.environment = launch.environment;
+  child.fds = {channel->second.get()};
+  if (assignment.output_fd >= 0) {
+    child.fds.push_back(assignment.output_fd);
+    assignment.output_fd = kOutputFd;
+  }
+  auto process = ChildProcess::start(child);
+  if (!process.ok()) return process.error();
+  stages_.emplace_back(launch.name, std::move(*process), std::move(channel->first));
+  stages_.back().stage_id = assignment.stage_id;
+  return stages_.back().channel.send(assignment, /*wait=*/false);
+}
+
+void Supervisor::wait_for_events() {
+  std::vector<pollfd> fds;
+  for (const Stage& stage : stages_) {
+    // A negative descriptor is passed over by poll().
+    fds.push_back({stage.channel_open ? stage.channel.fd() : -1, POLLIN, 0});
+    fds.push_back({stage.output_open ? stage.process.output_fd() : -1, POLLIN, 0});
+    fds.push_back({stage.exit ? -1 : stage.process.exit_fd(), POLLIN, 0});
+  }
+  fds.push_back({stopping_ ? -1 : options_.stop_fd, POLLIN, 0});
+  const auto now = base::steady_clock().now();
+  const auto left =
+      stopping_ ? kill_at_.left(now) : base::Deadline::at(last_event_ + options_.timeout).left(now);
+  if (::poll(fds.data(), fds.size(), poll_timeout(left)) <= 0) return;
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    if (fds[3 * i].revents != 0) take_messages(i);
+    if (fds[3 * i + 1].revents != 0) take_output(stages_[i]);
+    if (fds[3 * i + 2].revents != 0) take_exit(i);
+  }
+  if (fds.back().revents != 0) {
+    verdict_ = base::error(ErrorCode::cancelled, "the run was interrupted");
+    stop_all();
+  }
+}
+
+void Supervisor::take_messages(std::size_t index) {
+  Stage& stage = stages_[index];
+  for (;;) {
+    auto message = stage.channel.receive();
+    if (!message.ok()) {
+      stage.channel_open = false;
+      if (message.error().code() == ErrorCode::unavailable) return;  // its process ends, or has
+      stage.failed = Failed{message.error().code(), message.error().message()};
+      note_failure(stage);
+      return;
+    }
+    if (!message->has_value()) return;
+    last_event_ = base::steady_clock().now();
+    take_message(index, std::move(**message));
+  }
+}
+
+void Supervisor::take_message(std::size_t index, Message message) {
+  Stage& stage = stages_[index];
+  if (auto* ready = std::get_if<Ready>(&message)) {
+    stage.ready = std::move(*ready);
+  } else if (auto* done = std::get_if<Done>(&message)) {
+    stage.done = std::move(*done);
+  } else if (auto* failed = std::get_if<Failed>(&message)) {
+    stage.failed = std::move(*failed);
+    note_failure(stage);
+  } else if (const auto* progress = std::get_if<Progress>(&message);
+             progress != nullptr && index + 1 == stages_.size()) {
+    if (times_.first_packet_us == 0) times_.first_packet_us = progress->at_us;
+    observer_.on_progress(progress->audio_seconds, options_.total_seconds,
+                          static_cast<double>(progress->at_us - times_.started_us) / 1e6);
+  }
+}
+
+void Supervisor::take_output(Stage& stage) {
+  stage.output_open = stage.output.read_from(stage.process.output_fd(), [&](std::string_view line) {
+    observer_.on_stage_output(stage.stage_id, line);
+  });
+}
+
+void Supervisor::take_exit(std::size_t index) {
+  Stage& stage = stages_[index];
+  stage.exit = stage.process.try_reap();
+  if (!stage.exit) return;
+  if (stage.channel_open) take_messages(index);  // what it said last, if poll() saw its end first
+  last_event_ = base::steady_clock().now();
+  const bool as_told = finishing_ && stage.exit->success();
+  if (!as_told && !stage.killed) note_failure(stage);
+  if (stage.output_open) take_output(stage);
+  stage.output_open = false;  // also when something that it started still holds the other end
+}
+
+void Supervisor::note_failure(Stage& stage) {
+  if (stage.failure_order == 0) stage.failure_order = ++failures_;
+}
+
+void Supervisor::advance() {
+  const auto all = [this](auto has) { return std::all_of(stages_.begin(), stages_.end(), has); };
+  if (stopping_) return;
+  if (failures_ != 0) {
+    stop_all();
+  } else if (!started_ && all([](const Stage& stage) { return stage.ready.has_value(); })) {
+    send_start();
+  } else if (!finishing_ && all([](const Stage& stage) { return stage.done.has_value(); })) {
+    finishing_ = true;
+    send_all(Finish{});
+  }
+}
+
+void Supervisor::send_start() {
+  started_ = true;
+  times_.started_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(base::steady_clock().now().time_since_epoch())
+          .count();
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    Start start;
+    if (i > 0) start = {stages_[i - 1].ready->host, stages_[i - 1].ready->port};
+    // A stage that is gone shows it by its end.
+    static_cast<void>(stages_[i].channel.send(start, /*wait=*/false));
+  }
+}
+
+void Supervisor::send_all(const Message& message) {
+  for (const Stage& stage : stages_) static_cast<void>(stage.channel.send(message, /*wait=*/false));
+}
+
+void Supervisor::stop_all() {
+  stopping_ = true;
+  kill_at_ = base::Deadline::after(kStopGrace);
+  send_all(Stop{});
+}
+
+void Supervisor::enforce_deadlines() {
+  const auto now = base::steady_clock().now();
+  if (!stopping_ && now - last_event_ >= options_.timeout) {
+    verdict_ = base::error(ErrorCode::timeout, "nothing happened for ", options_.timeout.count(),
+                           " ms; waiting for ", waiting_for(), " (--timeout sets the limit)");
+    stop_all();
+  }
+  if (stopping_ && kill_at_.passed(now)) {
+    for (Stage& stage : stages_) {
+      if (!stage.exit) {
+        stage.killed = true;
+        stage.process.kill();
+      }
+    }
+    kill_at_ = base::Deadline::never();
+  }
+}
+
+bool Supervisor::all_ended() const {
+  return std::all_of(stages_.begin(), stages_.end(), [](const Stage& stage) { return stage.ended(); });
+}
+
+std::string Supervisor::waiting_for() const {
+  std::string names;
+  for (const Stage& stage : stages_) {
+    const bool waited_for = started_ ? (finishing_ ? !stage.exit : !stage.done) : !stage.ready;
+    if (waited_for)
+      names += base::text(names.empty() ? "" : ", ", "stage ", stage.stage_id, " (", stage.name, ")");
+  }
+  return names;
+}
+
+std::vector<StageOutcome> Supervisor::outcomes() const {
+  std::vector<StageOutcome> result;
+  for (const Stage& stage : stages_) {
+    result.push_back({stage.stage_id, stage.name, stage.process.pid(), stage.failed, stage.failure_order,
+                      stage.killed ? std::nullopt : stage.exit, stage.output.last_words()});
+  }
+  return result;
+}
+
+std::vector<Done> Supervisor::reports() const {
+  std::vector<Done> result;
+  for (const Stage& stage : stages_) {
+    if (stage.done) result.push_back(*stage.done);
+  }
+  return result;
+}
+
+}  // namespace stagewire::pipeline
