@@ -34,11 +34,19 @@ class WakeEvent {
     const std::uint64_t one = 1;
     // Fails only when the counter is full, and then it is readable already.
     if (::write(fd_.get(), &one, sizeof one) < 0) return;
+    rung_.store(true);
+  }
+  /// The thread that sleeps on fd(): what rang before was for an earlier sleep. Costs a system call only if it did.
+  void forget() {
+    if (!rung_.load(std::memory_order_relaxed) || !rung_.exchange(false)) return;
+    std::uint64_t count = 0;
+    if (::read(fd_.get(), &count, sizeof count) < 0) return;
   }
 
  private:
   base::UniqueFd fd_;
   std::atomic<bool> armed_{false};
+  std::atomic<bool> rung_{false};   ///< set after the write: one that is seen too late wakes once for nothing
 };
 
 }  // namespace stagewire::backend

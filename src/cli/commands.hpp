@@ -8,6 +8,7 @@ namespace stagewire::cli {
 inline constexpr int kRunError = 1;
 inline constexpr int kUsageError = 2;
 
+int bench_command(int argc, char** argv);
 int doctor_command(int argc, char** argv);
 
 }  // namespace stagewire::cli

@@ -19,6 +19,7 @@ struct Command {
 };
 
 constexpr std::array kCommands{
+    Command{"bench", "how fast payloads pass from process to process, against yardsticks", bench_command},
     Command{"doctor", "what this machine can do, and what to change", doctor_command},
 };
 

@@ -95,9 +95,7 @@ class LocalBackend final : public Backend {
   }
   int wait_fd() const override { return core_->wake.fd(); }
   bool arm() override {
-    // What rang before was for an earlier sleep.
-    std::uint64_t rung = 0;
-    if (::read(core_->wake.fd(), &rung, sizeof rung) < 0) rung = 0;
+    core_->wake.forget();
     return core_->arm();
   }
   void want_everything(bool on) override { core_->want_everything(on); }

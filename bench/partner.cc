@@ -1,0 +1,225 @@
+#include "partner.hpp"
+
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "process_cost.hpp"
+#include "stagewire/connector.hpp"
+#include "yardsticks.hpp"
+
+namespace stagewire::bench {
+namespace {
+
+constexpr Milliseconds kPatience{60'000};
+
+[[noreturn]] void die(const std::string& what) {
+  std::fprintf(stderr, "stagewire bench: %s\n", what.c_str());
+  std::exit(1);
+}
+
+void write_all(int fd, const void* data, std::size_t size) {
+  if (send(fd, data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) die("the other process is gone");
+}
+
+bool read_all(int fd, void* data, std::size_t size) {
+  return recv(fd, data, size, MSG_WAITALL) == static_cast<ssize_t>(size);
+}
+
+double stamp_of(const std::byte* bytes) {
+  double stamp = 0;
+  std::memcpy(&stamp, bytes, sizeof stamp);
+  return stamp;
+}
+
+/// The partner's state: one connector at a time, or one ZeroMQ socket.
+class PartnerSide {
+ public:
+  explicit PartnerSide(int socket) : socket_(socket) {}
+  ~PartnerSide() {
+    if (zmq_socket_ != nullptr) zmq_close(zmq_socket_);
+    if (zmq_context_ != nullptr) zmq_ctx_term(zmq_context_);
+  }
+
+  int run() {
+    Request request;
+    while (read_all(socket_, &request, sizeof request) && request.kind != Request::quit) serve(request);
+    return 0;
+  }
+
+ private:
+  void answer(const std::vector<double>& numbers) const {
+    const std::uint64_t count = numbers.size();
+    write_all(socket_, &count, sizeof count);
+    if (count > 0) write_all(socket_, numbers.data(), count * sizeof(double));
+  }
+
+  void serve(const Request& request) {
+    switch (request.kind) {
+      case Request::open: return open(request);
+      case Request::receive: return receive(request);
+      case Request::stream: return stream(request);
+      case Request::idle: return answer({process_cpu_us()});
+      case Request::memory: return answer({resident_bytes()});
+      case Request::zmq_open: return zmq_open(request);
+      case Request::zmq_receive: return zmq_receive(request);
+      case Request::quit: return;
+    }
+  }
+
+  void open(const Request& request) {
+    connector_.reset();
+    ConnectorConfig config;
+    config.stage_id = 1;
+    config.role = Role::receiver;
+    config.zmq_port = 0;
+    config.memory_pool_size = request.pool_size;
+    config.route = request.route;
+    config.wait = static_cast<WaitStrategy>(request.wait);
+    config.sender_host = "127.0.0.1";
+    config.sender_zmq_port = request.port;
+    auto made = Connector::create(config);
+    if (!made) die(made.error().to_string());
+    connector_ = std::move(*made);
+    answer({static_cast<double>(connector_->connection_info().zmq_port)});
+  }
+
+  static void check(const Status& status) {
+    if (!status) die(status.error().to_string());
+  }
+
+  Delivery get(std::uint32_t i) {
+    auto got = connector_->get("0", "1", std::to_string(i), {.timeout = kPatience, .metadata = {}});
+    if (!got) die(got.error().to_string());
+    return std::move(*got);
+  }
+
+  // Put-to-ready times: the sender's clock is in the first bytes of each payload. The next key is watched before the
+  // sender is told that it may go on, as a consumer of a stream does.
+  void receive(const Request& request) {
+    std::vector<double> times;
+    times.reserve(request.count);
+    const std::byte go_on{1};
+    for (std::uint32_t i = 0; i < request.count; ++i) {
+      check(connector_->watch("0", "1", std::to_string(i), nullptr));
+      const auto put = connector_->put("1", "0", "go" + std::to_string(i), std::span(&go_on, 1), {});
+      if (!put) die(put.error().to_string());
+      const Delivery delivery = get(i);
+      const double now = now_us();
+      times.push_back(now - stamp_of(delivery.bytes().data()));
+    }
+    answer(times);
+  }
+
+  // How long it takes to take `count` payloads when `window` gets are always under way: the time from the first to the
+  // last that arrives.
+  void stream(const Request& request) {
+    std::mutex mutex;
+    std::condition_variable arrived;
+    std::uint32_t count = 0;
+    double first = 0, last = 0;
+    std::uint32_t asked = 0;
+    const auto ask_next = [&] {
+      const std::uint32_t i = asked++;
+      check(connector_->get_async("0", "1", std::to_string(i), {.timeout = kPatience, .metadata = {}},
+                                  [&](Result<Delivery> got) {
+                                    if (!got) die(got.error().to_string());
+                                    got->release();
+                                    const std::lock_guard lock(mutex);
+                                    last = now_us();
+                                    if (count++ == 0) first = last;
+                                    arrived.notify_one();
+                                  }));
+    };
+    std::unique_lock lock(mutex);
+    while (count < request.count) {
+      while (asked < request.count && asked < count + request.window) {
+        lock.unlock();
+        ask_next();
+        lock.lock();
+      }
+      const std::uint32_t seen = count;
+      arrived.wait(lock, [&] { return count > seen; });
+    }
+    answer({last - first});
+  }
+
+  void zmq_open(const Request& request) {
+    if (zmq_context_ == nullptr) zmq_context_ = zmq_ctx_new();
+    if (zmq_socket_ != nullptr) zmq_close(zmq_socket_);
+    zmq_socket_ = zmq_socket(zmq_context_, ZMQ_PAIR);
+    if (zmq_connect(zmq_socket_, request.endpoint) != 0) die(std::string("zmq_connect: ") + zmq_strerror(zmq_errno()));
+    answer({});
+  }
+
+  void zmq_receive(const Request& request) {
+    std::vector<double> times;
+    for (std::uint32_t i = 0; i < request.count; ++i) {
+      zmq_msg_t message;
+      zmq_msg_init(&message);
+      if (zmq_msg_recv(&message, zmq_socket_, 0) < 0) die("zmq_msg_recv");
+      const double now = now_us();
+      times.push_back(now - stamp_of(static_cast<const std::byte*>(zmq_msg_data(&message))));
+      zmq_msg_close(&message);
+      zmq_send(zmq_socket_, "", 0, 0);
+    }
+    answer(times);
+  }
+
+  int socket_;
+  std::unique_ptr<Connector> connector_;
+  void* zmq_context_ = nullptr;
+  void* zmq_socket_ = nullptr;
+};
+
+}  // namespace
+
+Partner::Partner() {
+  int sockets[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) die("socketpair failed");
+  socket_ = sockets[0];
+  constexpr int kInherited = 3;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, sockets[1], kInherited);
+  std::string program = "/proc/self/exe", command = "bench", partner = "--partner", fd = std::to_string(kInherited);
+  char* arguments[] = {program.data(), command.data(), partner.data(), fd.data(), nullptr};
+  const int failed = posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(sockets[1]);
+  if (failed != 0) die(std::string("the second process does not start: ") + std::strerror(failed));
+}
+
+Partner::~Partner() {
+  const Request quit;
+  static_cast<void>(send(socket_, &quit, sizeof quit, MSG_NOSIGNAL));
+  close(socket_);
+  waitpid(pid_, nullptr, 0);
+}
+
+void Partner::ask(const Request& request) const { write_all(socket_, &request, sizeof request); }
+
+std::vector<double> Partner::answer() const {
+  std::uint64_t count = 0;
+  if (!read_all(socket_, &count, sizeof count)) die("the other process is gone");
+  std::vector<double> numbers(count);
+  if (count > 0 && !read_all(socket_, numbers.data(), count * sizeof(double))) die("the other process is gone");
+  return numbers;
+}
+
+int partner_main(int socket) {
+  take_core(1);
+  return PartnerSide(socket).run();
+}
+
+}  // namespace stagewire::bench

@@ -1,0 +1,45 @@
+// The other process of a bench: this program again, told over a socket what to do.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace stagewire::bench {
+
+/// What the partner is asked for; one fixed-size record a request.
+struct Request {
+  enum Kind : std::uint32_t { open, receive, stream, idle, memory, zmq_open, zmq_receive, quit };
+  Kind kind = quit;
+  std::uint32_t count = 0;
+  std::uint32_t window = 1;       ///< payloads under way at once
+  std::uint64_t size = 0;
+  std::uint64_t pool_size = 0;
+  std::int32_t port = 0;          ///< of the sender
+  std::uint32_t wait = 0;         ///< WaitStrategy
+  char route[16] = "auto";
+  char endpoint[64] = "";         ///< for ZeroMQ
+};
+
+class Partner {
+ public:
+  Partner();   ///< starts it; ends the program with a message when it cannot
+  ~Partner();  ///< tells it to quit and waits for it
+  Partner(const Partner&) = delete;
+  Partner& operator=(const Partner&) = delete;
+  void ask(const Request& request) const;
+  /// What it answers to every request: numbers, whose meaning is the request's.
+  std::vector<double> answer() const;
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+  int socket_ = -1;
+};
+
+/// The partner's own main function.
+int partner_main(int socket);
+
+}  // namespace stagewire::bench

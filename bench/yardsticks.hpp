@@ -1,0 +1,40 @@
+// What our figures are held against, measured in the same run on the same machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace stagewire::bench {
+
+/// CLOCK_MONOTONIC, which all processes of a host share.
+double now_us();
+
+/// Gives this process the `index`-th core that it may use, where there are two: each of the two processes has a core of
+/// its own, so that neither waits for the other's to be free.
+void take_core(int index);
+
+/// One-way times, microseconds, between two processes: one sleeps on a futex and is woken.
+std::vector<double> futex_one_way(int count);
+/// The same, both spinning on a word that the other writes.
+std::vector<double> spin_one_way(int count);
+
+/// memcpy between two shared mappings with huge pages where there are any, walking through `sources` buffers of
+/// `size` bytes into `targets`; GB/s (1e9 bytes).
+class CopyYardstick {
+ public:
+  CopyYardstick(std::size_t size, std::size_t sources, std::size_t targets);
+  ~CopyYardstick();
+  CopyYardstick(const CopyYardstick&) = delete;
+  CopyYardstick& operator=(const CopyYardstick&) = delete;
+  double gb_per_s(int count);
+
+ private:
+  std::size_t size_;
+  std::size_t sources_;
+  std::size_t targets_;
+  std::byte* source_;
+  std::byte* target_;
+};
+
+}  // namespace stagewire::bench
