@@ -103,8 +103,8 @@ void stamp(std::byte* bytes) {
   std::memcpy(bytes, &now, sizeof now);
 }
 
-// Each payload is put when the receiver waits for it. Small ones are put from the caller's memory, as a decode chunk
-// is; large ones lie in a buffer of the pool, as a producer would fill it.
+// Each payload is put when the receiver waits for it. Small ones are put from the caller's memory, as a
+// decode chunk is; large ones lie in a buffer of the pool, as a producer would fill it.
 std::vector<double> Handoff::puts(std::uint64_t size, std::uint32_t count, bool asleep) {
   Request request;
   request.kind = Request::receive;
@@ -121,8 +121,8 @@ std::vector<double> Handoff::puts(std::uint64_t size, std::uint32_t count, bool 
       buffer = std::move(*taken);
     }
     TransferMetadata partner{"127.0.0.1", partner_port_, std::nullopt, true};
-    const auto go_on =
-        connector_->get("1", "0", "go" + key, {.timeout = Milliseconds(60'000), .metadata = std::move(partner)});
+    const auto go_on = connector_->get("1", "0", "go" + key,
+                                       {.timeout = Milliseconds(60'000), .metadata = std::move(partner)});
     if (!go_on) die(go_on.error().to_string());
     for (const double start = now_us(); asleep && now_us() - start < kFallAsleepUs;) {
     }
@@ -134,8 +134,8 @@ std::vector<double> Handoff::puts(std::uint64_t size, std::uint32_t count, bool 
   return partner_.answer();
 }
 
-// Bytes a second when the receiver has `window` gets under way; the sender runs ahead as far as the pool allows, which
-// is made to hold `window` payloads.
+// Bytes a second when the receiver watches `window` payloads ahead; the sender runs ahead as far as the pool
+// allows, which is made to hold `window` payloads.
 double Handoff::stream(std::uint64_t size, std::uint32_t count, std::uint32_t window) {
   Request request;
   request.kind = Request::stream;
@@ -202,7 +202,7 @@ void Handoff::reads() {
   for (const std::uint64_t size : {64 * KiB, 256 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB}) {
     const std::uint32_t count = std::max(count_for(size, 10), 3 * kWindow);
     open("read", WaitStrategy::adaptive, kWindow * size);
-    CopyYardstick copy(size, kWindow, kWindow);
+    CopyYardstick copy(size, kWindow, 1);
     std::vector<double> ours, theirs;
     for (int round = 0; round < options_.rounds; ++round) {
       theirs.push_back(copy.gb_per_s(static_cast<int>(count)));
@@ -244,7 +244,8 @@ void Handoff::against_zmq(const std::string& transport) {
   open("auto", WaitStrategy::block);
   void* context = zmq_ctx_new();
   void* socket = zmq_socket(context, ZMQ_PAIR);
-  const std::string address = transport == "tcp" ? "tcp://127.0.0.1:*" : "ipc://@stagewire-bench-" + std::to_string(partner_.pid());
+  const std::string address =
+      transport == "tcp" ? "tcp://127.0.0.1:*" : "ipc://@stagewire-bench-" + std::to_string(partner_.pid());
   if (zmq_bind(socket, address.c_str()) != 0) die("zmq_bind to " + address);
   Request request;
   request.kind = Request::zmq_open;
@@ -292,7 +293,8 @@ void Handoff::idle() {
   request.kind = Request::memory;
   partner_.ask(request);
   const double theirs = partner_.answer().at(0);
-  for (const auto& [name, bytes] : {std::pair("memory-sender", before_memory), std::pair("memory-receiver", theirs)}) {
+  for (const auto& [name, bytes] :
+       {std::pair("memory-sender", before_memory), std::pair("memory-receiver", theirs)}) {
     result.name = name;
     result.yardstick = "pool";
     result.size = static_cast<std::uint64_t>(bytes);

@@ -7,12 +7,10 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 
 #include "process_cost.hpp"
 #include "stagewire/connector.hpp"
@@ -66,14 +64,22 @@ class PartnerSide {
 
   void serve(const Request& request) {
     switch (request.kind) {
-      case Request::open: return open(request);
-      case Request::receive: return receive(request);
-      case Request::stream: return stream(request);
-      case Request::idle: return answer({process_cpu_us()});
-      case Request::memory: return answer({resident_bytes()});
-      case Request::zmq_open: return zmq_open(request);
-      case Request::zmq_receive: return zmq_receive(request);
-      case Request::quit: return;
+      case Request::open:
+        return open(request);
+      case Request::receive:
+        return receive(request);
+      case Request::stream:
+        return stream(request);
+      case Request::idle:
+        return answer({process_cpu_us()});
+      case Request::memory:
+        return answer({resident_bytes()});
+      case Request::zmq_open:
+        return zmq_open(request);
+      case Request::zmq_receive:
+        return zmq_receive(request);
+      case Request::quit:
+        return;
     }
   }
 
@@ -104,8 +110,8 @@ class PartnerSide {
     return std::move(*got);
   }
 
-  // Put-to-ready times: the sender's clock is in the first bytes of each payload. The next key is watched before the
-  // sender is told that it may go on, as a consumer of a stream does.
+  // Put-to-ready times: the sender's clock is in the first bytes of each payload. The next key is watched
+  // before the sender is told that it may go on, as a consumer of a stream does.
   void receive(const Request& request) {
     std::vector<double> times;
     times.reserve(request.count);
@@ -121,44 +127,28 @@ class PartnerSide {
     answer(times);
   }
 
-  // How long it takes to take `count` payloads when `window` gets are always under way: the time from the first to the
-  // last that arrives.
+  // From the first to the last of `count` payloads, of which the next `window` are always watched.
   void stream(const Request& request) {
-    std::mutex mutex;
-    std::condition_variable arrived;
-    std::uint32_t count = 0;
-    double first = 0, last = 0;
-    std::uint32_t asked = 0;
-    const auto ask_next = [&] {
-      const std::uint32_t i = asked++;
-      check(connector_->get_async("0", "1", std::to_string(i), {.timeout = kPatience, .metadata = {}},
-                                  [&](Result<Delivery> got) {
-                                    if (!got) die(got.error().to_string());
-                                    got->release();
-                                    const std::lock_guard lock(mutex);
-                                    last = now_us();
-                                    if (count++ == 0) first = last;
-                                    arrived.notify_one();
-                                  }));
-    };
-    std::unique_lock lock(mutex);
-    while (count < request.count) {
-      while (asked < request.count && asked < count + request.window) {
-        lock.unlock();
-        ask_next();
-        lock.lock();
-      }
-      const std::uint32_t seen = count;
-      arrived.wait(lock, [&] { return count > seen; });
+    for (std::uint32_t i = 0; i < request.window; ++i)
+      check(connector_->watch("0", "1", std::to_string(i), nullptr));
+    double start = 0;
+    for (std::uint32_t i = 0; i < request.count; ++i) {
+      get(i).release();
+      if (i == 0) start = now_us();
+      check(connector_->watch("0", "1", std::to_string(i + request.window), nullptr));
     }
-    answer({last - first});
+    const double elapsed = now_us() - start;
+    for (std::uint32_t i = 0; i < request.window; ++i)
+      connector_->abandon_get("0", "1", std::to_string(request.count + i));
+    answer({elapsed});
   }
 
   void zmq_open(const Request& request) {
     if (zmq_context_ == nullptr) zmq_context_ = zmq_ctx_new();
     if (zmq_socket_ != nullptr) zmq_close(zmq_socket_);
     zmq_socket_ = zmq_socket(zmq_context_, ZMQ_PAIR);
-    if (zmq_connect(zmq_socket_, request.endpoint) != 0) die(std::string("zmq_connect: ") + zmq_strerror(zmq_errno()));
+    if (zmq_connect(zmq_socket_, request.endpoint) != 0)
+      die(std::string("zmq_connect: ") + zmq_strerror(zmq_errno()));
     answer({});
   }
 
@@ -192,7 +182,8 @@ Partner::Partner() {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, sockets[1], kInherited);
-  std::string program = "/proc/self/exe", command = "bench", partner = "--partner", fd = std::to_string(kInherited);
+  std::string program = "/proc/self/exe", command = "bench", partner = "--partner",
+              fd = std::to_string(kInherited);
   char* arguments[] = {program.data(), command.data(), partner.data(), fd.data(), nullptr};
   const int failed = posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -207,13 +198,16 @@ Partner::~Partner() {
   waitpid(pid_, nullptr, 0);
 }
 
-void Partner::ask(const Request& request) const { write_all(socket_, &request, sizeof request); }
+void Partner::ask(const Request& request) const {
+  write_all(socket_, &request, sizeof request);
+}
 
 std::vector<double> Partner::answer() const {
   std::uint64_t count = 0;
   if (!read_all(socket_, &count, sizeof count)) die("the other process is gone");
   std::vector<double> numbers(count);
-  if (count > 0 && !read_all(socket_, numbers.data(), count * sizeof(double))) die("the other process is gone");
+  if (count > 0 && !read_all(socket_, numbers.data(), count * sizeof(double)))
+    die("the other process is gone");
   return numbers;
 }
 

@@ -14,13 +14,13 @@ struct Request {
   enum Kind : std::uint32_t { open, receive, stream, idle, memory, zmq_open, zmq_receive, quit };
   Kind kind = quit;
   std::uint32_t count = 0;
-  std::uint32_t window = 1;       ///< payloads under way at once
+  std::uint32_t window = 1;  ///< payloads under way at once
   std::uint64_t size = 0;
   std::uint64_t pool_size = 0;
-  std::int32_t port = 0;          ///< of the sender
-  std::uint32_t wait = 0;         ///< WaitStrategy
+  std::int32_t port = 0;   ///< of the sender
+  std::uint32_t wait = 0;  ///< WaitStrategy
   char route[16] = "auto";
-  char endpoint[64] = "";         ///< for ZeroMQ
+  char endpoint[64] = "";  ///< for ZeroMQ
 };
 
 class Partner {

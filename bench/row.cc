@@ -17,19 +17,22 @@ std::string size_name(std::uint64_t size) {
 
 void print_header(bool json) {
   if (json) return;
-  std::printf("%-16s %10s %12s %12s %9s  %-16s %9s\n", "case", "size", "p50 us", "p99 us", "GB/s", "yardstick", "ratio");
+  std::printf("%-16s %10s %12s %12s %9s  %-16s %9s\n", "case", "size", "p50 us", "p99 us", "GB/s",
+              "yardstick", "ratio");
 }
 
 void print(const Row& row, bool json) {
   if (json) {
-    nlohmann::ordered_json object = {{"bench", row.bench},         {"case", row.name},         {"size", row.size},
-                                     {"p50_us", row.p50_us},       {"p99_us", row.p99_us},     {"gb_per_s", row.gb_per_s},
+    nlohmann::ordered_json object = {{"bench", row.bench},         {"case", row.name},
+                                     {"size", row.size},           {"p50_us", row.p50_us},
+                                     {"p99_us", row.p99_us},       {"gb_per_s", row.gb_per_s},
                                      {"yardstick", row.yardstick}, {"ratio", row.ratio}};
     if (row.chunks_per_s > 0) object["chunks_per_s"] = row.chunks_per_s;
     std::printf("%s\n", object.dump().c_str());
   } else {
-    std::printf("%-16s %10s %12.2f %12.2f %9.2f  %-16s %9.4g\n", row.name.c_str(), size_name(row.size).c_str(),
-                row.p50_us, row.p99_us, row.gb_per_s, row.yardstick.c_str(), row.ratio);
+    std::printf("%-16s %10s %12.2f %12.2f %9.2f  %-16s %9.4g\n", row.name.c_str(),
+                size_name(row.size).c_str(), row.p50_us, row.p99_us, row.gb_per_s, row.yardstick.c_str(),
+                row.ratio);
   }
   std::fflush(stdout);
 }
@@ -41,6 +44,8 @@ double percentile(std::vector<double>& values, double fraction) {
   return values[index];
 }
 
-double median(std::vector<double> values) { return percentile(values, 0.5); }
+double median(std::vector<double> values) {
+  return percentile(values, 0.5);
+}
 
 }  // namespace stagewire::bench

@@ -91,7 +91,8 @@ std::byte* pool_like(std::size_t size, int protection) {
 }  // namespace
 
 double now_us() {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 void take_core(int index) {
@@ -114,8 +115,12 @@ void take_core(int index) {
   }
 }
 
-std::vector<double> futex_one_way(int count) { return one_way(count, true); }
-std::vector<double> spin_one_way(int count) { return one_way(count, false); }
+std::vector<double> futex_one_way(int count) {
+  return one_way(count, true);
+}
+std::vector<double> spin_one_way(int count) {
+  return one_way(count, false);
+}
 
 CopyYardstick::CopyYardstick(std::size_t size, std::size_t sources, std::size_t targets)
     : size_(size),

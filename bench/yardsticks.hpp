@@ -10,8 +10,8 @@ namespace stagewire::bench {
 /// CLOCK_MONOTONIC, which all processes of a host share.
 double now_us();
 
-/// Gives this process the `index`-th core that it may use, where there are two: each of the two processes has a core of
-/// its own, so that neither waits for the other's to be free.
+/// Gives this process the `index`-th core that it may use, where there are two: each of the two processes has
+/// a core of its own, so that neither waits for the other's to be free.
 void take_core(int index);
 
 /// One-way times, microseconds, between two processes: one sleeps on a futex and is woken.
@@ -19,8 +19,8 @@ std::vector<double> futex_one_way(int count);
 /// The same, both spinning on a word that the other writes.
 std::vector<double> spin_one_way(int count);
 
-/// memcpy between two shared mappings with huge pages where there are any, walking through `sources` buffers of
-/// `size` bytes into `targets`; GB/s (1e9 bytes).
+/// memcpy between two shared mappings with huge pages where there are any, walking through `sources` buffers
+/// of `size` bytes into `targets`; GB/s (1e9 bytes).
 class CopyYardstick {
  public:
   CopyYardstick(std::size_t size, std::size_t sources, std::size_t targets);

@@ -209,7 +209,7 @@ class Backend {
   /// when there is something to do already: call progress() instead of waiting.
   virtual bool arm() = 0;
   /// Asks peers to wake us for messages that are not urgent as well (a caller waits for what they release).
-  /// Holds until it is switched off; switching it on wakes a sleeper, who looks at what has gathered.
+  /// Holds from the next arm() on, until it is switched off: who sleeps already must be armed anew.
   virtual void want_everything(bool on) = 0;
 };
 

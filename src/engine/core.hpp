@@ -156,6 +156,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::size_t progress_locked(bool messages_only);
   std::size_t progress_until_armed(bool* armed);
   std::size_t progress_and_arm(bool* armed);
+  bool left_to_spinners();
   bool spin(base::Event& event, base::Deadline give_up);
   bool drive(base::Event& event, base::Deadline deadline);
   void watch_backends(bool on);
@@ -210,6 +211,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::mutex progress_mutex_;
   std::mutex driver_mutex_;  ///< held by the caller that has borrowed backends_epoll_
   std::atomic<int> spinners_{0};
+  std::atomic<bool> unwatched_for_spinners_{false};
   std::atomic<std::int64_t> last_traffic_ns_{0};
   std::atomic<int> wanting_everything_{0};
   base::LogLimiter bad_messages_;

@@ -50,18 +50,33 @@ std::size_t Core::progress_until_armed(bool* armed) {
   return events;
 }
 
+// Waits for the lock: its holder may be a thread that is not running just now, and the descriptors stay
+// readable until somebody has looked.
 std::size_t Core::progress_and_arm(bool* armed) {
-  const std::unique_lock lock(progress_mutex_, std::try_to_lock);
   *armed = true;
-  // Whoever holds the lock makes progress and arms when it leaves; so does the last spinner.
-  if (!lock) return 0;
-  if (spinners_.load() > 0) return progress_locked(false);
+  if (left_to_spinners()) return 0;
+  const std::lock_guard lock(progress_mutex_);
   return progress_until_armed(armed);
+}
+
+// While a caller spins, it is the one who looks; it arms when it leaves. A descriptor that rings meanwhile
+// would only wake us for nothing, so it is not watched until the last spinner has left.
+bool Core::left_to_spinners() {
+  if (spinners_.load() == 0) return false;
+  unwatched_for_spinners_ = true;
+  watch_backends(false);
+  if (spinners_.load() > 0) return true;
+  if (unwatched_for_spinners_.exchange(false)) watch_backends(true);
+  return false;
 }
 
 void Core::poll() {
   bool armed = true;
-  progress_and_arm(&armed);
+  {
+    const std::unique_lock lock(progress_mutex_, std::try_to_lock);
+    if (!lock || spinners_.load() > 0) return;  // somebody is looking
+    progress_until_armed(&armed);
+  }
   if (!armed) wake_loop();
 }
 
@@ -87,23 +102,27 @@ bool Core::wait(base::Event& event, base::Deadline deadline) {
 }
 
 bool Core::spin(base::Event& event, base::Deadline give_up) {
-  constexpr int kLooksBetweenClockReads = 16;
+  constexpr unsigned kLooksBetweenClockReads = 16;
+  constexpr unsigned kLooksBetweenFullTurns = 1024;  // connections, and peers that are gone
   spinners_.fetch_add(1);
   bool done = event.is_set();
-  for (int look = 1; !done; ++look) {
+  for (unsigned look = 1; !done; ++look) {
     if (progress_mutex_.try_lock()) {
-      progress_locked(true);
+      progress_locked(look % kLooksBetweenFullTurns != 0);
       progress_mutex_.unlock();
     }
     done = event.is_set();
     if (done || (look % kLooksBetweenClockReads == 0 && give_up.passed(base::steady_clock().now()))) break;
     base::spin_pause();
   }
-  spinners_.fetch_sub(1);
-  const std::lock_guard lock(progress_mutex_);
+  const bool last = spinners_.fetch_sub(1) == 1;
   bool armed = true;
-  for (auto& backend : *backends_) armed = backend->arm() && armed;
-  if (!armed) progress_until_armed(&armed);
+  {
+    const std::lock_guard lock(progress_mutex_);
+    for (auto& backend : *backends_) armed = backend->arm() && armed;
+    if (!armed) progress_until_armed(&armed);
+  }
+  if (last && unwatched_for_spinners_.exchange(false)) watch_backends(true);
   if (!armed) wake_loop();
   return done || event.is_set();
 }
@@ -147,10 +166,9 @@ void Core::watch_backends(bool on) {
 
 void Core::want_everything(bool on) {
   const int before = wanting_everything_.fetch_add(on ? 1 : -1);
-  if ((on && before == 0) || (!on && before == 1)) {
-    for (auto& backend : *backends_) backend->want_everything(on);
-    if (on) wake_loop();
-  }
+  if (on ? before > 0 : before > 1) return;
+  for (auto& backend : *backends_) backend->want_everything(on);
+  if (on) poll();  // arms anew, for everything
 }
 
 }  // namespace stagewire::engine

@@ -182,7 +182,6 @@ bool Core::arm() {
 
 void Core::want_everything(bool on) {
   wants_everything_.store(on);
-  if (on) wake.wake();
 }
 
 std::uint64_t Core::add_region(const std::shared_ptr<Region>& region) {

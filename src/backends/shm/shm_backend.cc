@@ -255,8 +255,6 @@ void ShmBackend::disarm() {
 
 void ShmBackend::want_everything(bool on) {
   wants_everything_.store(on);
-  // Whoever sleeps was armed without it: let it look at what has gathered, and arm anew.
-  if (on) wake_.wake();
 }
 
 }  // namespace shm
