@@ -157,6 +157,7 @@ void Core::close() {
   } else {
     run_work();  // hang-ups and byes that wait for the control plane
   }
+  abandon_posted();
   const std::lock_guard lock(mutex_);
   timers_.clear();
   timer_places_.clear();

@@ -183,12 +183,15 @@ class Core : public std::enable_shared_from_this<Core> {
   void send_over_control(Peer& peer, std::vector<std::byte> bytes);
   void note_busy(Peer& peer);
   std::size_t flush_busy();
-  bool flush(Peer& peer, std::vector<Finished>& finished);
+  bool flush(Peer& peer, std::unique_lock<std::mutex>& lock, std::vector<Finished>& finished);
 
   // transfer.cc
   void complete(Completion&& completion);
   void notified(EventSink::PeerToken token, std::uint32_t id);
-  PostOutcome post(Peer& peer, const std::shared_ptr<TransferImpl>& transfer, bool on_this_thread);
+  PostOutcome post(Peer& peer, const std::shared_ptr<TransferImpl>& transfer,
+                   std::unique_lock<std::mutex>& lock, bool on_this_thread);
+  void abandon_posted();
+  void forget_inbound(std::string_view peer_key);
   void finish(const std::shared_ptr<TransferImpl>& transfer, const Status& status);
   void fail_transfers_of(Peer& peer, const Error& reason);
 

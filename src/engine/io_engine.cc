@@ -1,4 +1,5 @@
 // The public IOEngine: look-ups and checks, then the engine room.
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "engine/core.hpp"
 #include "memory/host_slab.hpp"
@@ -18,6 +19,9 @@ std::string describe(Operation operation, const MemoryDesc& remote, std::uint64_
                     " region ", remote.id, " of ", remote.engine_key);
 }
 
+// How long memory that is given up waits for its transfers before it is left mapped for good.
+constexpr base::Duration kLastTransfers = std::chrono::seconds(30);
+
 // Overflow-safe: whether [offset, offset + size) lies in `limit` bytes.
 bool fits(std::uint64_t offset, std::uint64_t size, std::uint64_t limit) {
   return size <= limit && offset <= limit - size;
@@ -29,10 +33,12 @@ class EngineMemoryImpl final : public EngineMemory {
                    std::shared_ptr<LocalRegion> region)
       : core_(std::move(core)), slab_(std::move(slab)), region_(std::move(region)) {}
   ~EngineMemoryImpl() override {
-    const std::uint32_t id = region_->desc.id;
-    region_.reset();
-    // Transfers that may still touch the memory are waited for; it must not be unmapped under them.
-    static_cast<void>(core_->deregister_region(id, base::Deadline::never()));
+    // Transfers that may still touch the memory are waited for: it must not be unmapped under them. One whose
+    // end is never heard of keeps the memory.
+    const Status idle = core_->deregister_region(region_->desc.id, base::Deadline::after(kLastTransfers));
+    if (idle) return;
+    base::log(LogLevel::error, "engine", idle.error().message());
+    region_->memory = std::move(slab_);
   }
   std::span<std::byte> bytes() const override { return slab_->bytes(); }
   const MemoryDesc& desc() const override { return region_->desc; }
@@ -158,6 +164,10 @@ class IOEngineImpl final : public IOEngine {
     return (*local)->desc;
   }
   Status deregister_memory(const MemoryDesc& desc, Milliseconds timeout) override {
+    if (desc.engine_key != core_->desc().key || desc.instance_id != core_->desc().instance_id) {
+      return base::error(ErrorCode::not_found, "region ", desc.id, " of ", desc.engine_key,
+                         " is not one of engine ", core_->desc().key);
+    }
     return core_->deregister_region(desc.id, base::Deadline::after(timeout));
   }
   Result<std::unique_ptr<EngineMemory>> allocate(std::size_t size, Access access) override {

@@ -240,6 +240,7 @@ PeerPtr Core::add_peer(const EngineDesc& desc) {
     peer->backends = backends_;
     peer->desc = desc;
   }
+  forget_inbound(desc.key);
   if (replaced) {
     drop_peer(replaced, base::error(ErrorCode::unavailable, desc.key, " was restarted"));
   }

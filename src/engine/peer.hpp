@@ -36,13 +36,13 @@ struct Peer : std::enable_shared_from_this<Peer> {
   std::atomic<bool> lost{false};
   EventSink::PeerToken token = 0;  ///< of its connection to us; under the engine's mutex_
 
-  std::mutex mutex;            ///< guards everything below; taken after the connector's mutex
-  wire::Hello hello;           ///< the last one, with the peer's pool
-  MemoryDesc pool;             ///< unpacked from the hello; size 0 = has none
-  control::DialId dial = 0;    ///< how to reach it over the control plane: we called it...
-  control::CallerId caller;    ///< ...or it called us
-  Backend* backend = nullptr;  ///< carries its messages and transfers; nullptr = control plane only
-  std::unique_ptr<Endpoint> endpoint;
+  std::mutex mutex;                    ///< guards everything below; taken after the connector's mutex
+  wire::Hello hello;                   ///< the last one, with the peer's pool
+  MemoryDesc pool;                     ///< unpacked from the hello; size 0 = has none
+  control::DialId dial = 0;            ///< how to reach it over the control plane: we called it...
+  control::CallerId caller;            ///< ...or it called us
+  Backend* backend = nullptr;          ///< carries its messages and transfers; nullptr = control plane only
+  std::shared_ptr<Endpoint> endpoint;  ///< shared with callers that copy on their own threads
   std::string route_reason;
   bool met = false;                  ///< its hello was seen
   bool was_up = false;               ///< its endpoint has been up

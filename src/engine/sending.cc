@@ -92,12 +92,12 @@ std::size_t Core::flush_busy() {
   for (const auto& weak : busy) {
     const PeerPtr peer = weak.lock();
     if (!peer) continue;
-    const std::lock_guard lock(peer->mutex);
+    std::unique_lock lock(peer->mutex);
     {
       const std::lock_guard busy_lock(busy_mutex_);
       peer->noted_busy = false;
     }
-    if (flush(*peer, finished)) ++moved;
+    if (flush(*peer, lock, finished)) ++moved;
     if (peer->busy()) note_busy(*peer);
   }
   {
@@ -123,7 +123,7 @@ Status Core::wait_sent(base::Deadline deadline) {
 }
 
 // With peer.mutex held: sends and posts in order until something is full; whether anything went.
-bool Core::flush(Peer& peer, std::vector<Finished>& finished) {
+bool Core::flush(Peer& peer, std::unique_lock<std::mutex>& lock, std::vector<Finished>& finished) {
   bool moved = false;
   while (!peer.outbox.empty() && peer.endpoint) {
     QueuedMessage& next = peer.outbox.front();
@@ -134,7 +134,7 @@ bool Core::flush(Peer& peer, std::vector<Finished>& finished) {
   }
   while (!peer.waiting_transfers.empty()) {
     const std::shared_ptr<TransferImpl> next = peer.waiting_transfers.front();
-    PostOutcome outcome = post(peer, next, false);
+    PostOutcome outcome = post(peer, next, lock, false);
     if (outcome.kind == PostOutcome::later) break;
     if (outcome.kind == PostOutcome::ended) finished.emplace_back(next, std::move(outcome.status));
     peer.waiting_transfers.pop_front();

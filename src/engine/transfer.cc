@@ -16,6 +16,20 @@ void LocalRegion::release() {
   if (--in_flight == 0) idle_waiters.set_all();
 }
 
+const Registration* LocalRegion::registration(const Backend* backend) {
+  const std::lock_guard lock(mutex);
+  const auto found = registrations.find(backend);
+  return found == registrations.end() ? nullptr : found->second.get();
+}
+
+bool LocalRegion::deregister() {
+  decltype(registrations) ended;
+  const std::lock_guard lock(mutex);
+  if (in_flight > 0) return false;
+  ended.swap(registrations);
+  return true;
+}
+
 TransferImpl::TransferImpl(std::weak_ptr<Core> core, Request request)
     : core_(std::move(core)), request_(std::move(request)), id_(request_.options.id) {
   request_.local->acquire();
@@ -168,21 +182,19 @@ Status Core::deregister_region(std::uint32_t id, base::Deadline deadline) {
   const std::shared_ptr<LocalRegion> local = find_region(id);
   if (!local)
     return base::error(ErrorCode::not_found, "region ", id, " of ", desc_.key, " is not registered");
-  base::Event idle;
-  {
-    const std::lock_guard lock(local->mutex);
-    if (local->in_flight == 0)
-      idle.set();
-    else
+  while (!local->deregister()) {
+    base::Event idle;
+    {
+      const std::lock_guard lock(local->mutex);
+      if (local->in_flight == 0) continue;
       local->idle_waiters.add(&idle);
-  }
-  if (!wait(idle, deadline)) {
+    }
+    if (wait(idle, deadline)) continue;
     const std::lock_guard lock(local->mutex);
     local->idle_waiters.remove(&idle);
-    if (local->in_flight > 0) {
-      return base::error(ErrorCode::timeout, "region ", id, " of ", desc_.key,
-                         " stays registered: ", local->in_flight, " transfers may still touch it");
-    }
+    if (local->in_flight == 0) continue;
+    return base::error(ErrorCode::timeout, "region ", id, " of ", desc_.key,
+                       " stays registered: ", local->in_flight, " transfers may still touch it");
   }
   const std::lock_guard lock(transfers_.mutex);
   transfers_.regions.erase(id);
@@ -218,16 +230,17 @@ void Core::submit(const std::shared_ptr<TransferImpl>& transfer, bool on_this_th
   Peer& peer = *transfer->request().peer;
   PostOutcome outcome;
   {
-    const std::lock_guard lock(peer.mutex);
-    if (peer.lost || closed_) {
-      outcome = {PostOutcome::ended, base::error(ErrorCode::unavailable, peer.desc.key, " is gone")};
-    } else if (peer.waiting_transfers.empty()) {
-      outcome = post(peer, transfer, on_this_thread);
-    }
+    std::unique_lock lock(peer.mutex);
+    const bool first = peer.waiting_transfers.empty();
+    if (first && !peer.lost && !closed_) outcome = post(peer, transfer, lock, on_this_thread);
     if (outcome.kind == PostOutcome::later) {
-      peer.waiting_transfers.push_back(transfer);
-      note_busy(peer);
-      wake_loop();
+      if (peer.lost || closed_ || transfer->given_up) {
+        outcome = {PostOutcome::ended, base::error(ErrorCode::unavailable, peer.desc.key, " is gone")};
+      } else {
+        peer.waiting_transfers.push_back(transfer);
+        note_busy(peer);
+        wake_loop();
+      }
     }
     if (outcome.kind != PostOutcome::ended) {
       const Milliseconds timeout = transfer->request().options.timeout;
@@ -254,41 +267,48 @@ void Core::finish(const std::shared_ptr<TransferImpl>& transfer, const Status& s
   transfer->quiesce();
 }
 
-// With the peer's mutex held.
-PostOutcome Core::post(Peer& peer, const std::shared_ptr<TransferImpl>& transfer, bool on_this_thread) {
+// With the peer's mutex held, but let go of while a copy may be made on this thread: others have messages for
+// the same peer meanwhile.
+PostOutcome Core::post(Peer& peer, const std::shared_ptr<TransferImpl>& transfer,
+                       std::unique_lock<std::mutex>& lock, bool on_this_thread) {
   TransferImpl::Request& request = transfer->request();
   if (!peer.endpoint) {
     return {PostOutcome::ended, base::error(ErrorCode::unavailable, "no backend reaches ", peer.desc.key,
                                             ": ", peer.route_reason)};
   }
+  // A notification must not overtake our hello: the peer would not know whose it is.
+  if (request.options.notify && !peer.outbox.empty()) return {};
   const auto ready = request.remote->status();
   if (!ready) return {};
   if (!*ready) return {PostOutcome::ended, *ready};
-  const auto registration = request.local->registrations.find(peer.backend);
-  if (registration == request.local->registrations.end()) {
+  const Registration* registration = request.local->registration(peer.backend);
+  if (registration == nullptr) {
     return {PostOutcome::ended, base::error(ErrorCode::unsupported, "our region ", request.local->desc.id,
                                             " is not registered with ", peer.backend->name())};
   }
   WorkRequest work;
   {
-    const std::lock_guard lock(transfers_.mutex);
+    const std::lock_guard table(transfers_.mutex);
     work.id = transfers_.next_work++;
     transfers_.posted[work.id] = transfer;
   }
   work.operation = request.operation;
-  work.local = registration->second.get();
+  work.local = registration;
   work.remote = request.remote.get();
   work.segments = request.segments;
   if (request.options.notify) work.notification = transfer->id();
   work.on_this_thread = on_this_thread;
-  auto posted = peer.endpoint->post(work);
-  if (posted && *posted == Posted::pending) {
-    transfer->posted = true;
-    return {PostOutcome::posted, {}};
-  }
+  transfer->posted = true;
+  const std::shared_ptr<Endpoint> endpoint = peer.endpoint;
+  if (on_this_thread) lock.unlock();
+  auto posted = endpoint->post(work);
+  if (on_this_thread) lock.lock();
+  if (posted && *posted == Posted::pending) return {PostOutcome::posted, {}};
+  transfer->posted = false;
   {
-    const std::lock_guard lock(transfers_.mutex);
+    const std::lock_guard table(transfers_.mutex);
     transfers_.posted.erase(work.id);
+    if (transfers_.posted.empty()) transfers_.quiet_waiters.set_all();
   }
   if (!posted) return {PostOutcome::ended, posted.error()};
   if (*posted == Posted::completed) return {PostOutcome::ended, {}};
@@ -317,6 +337,7 @@ void Core::give_up(const std::shared_ptr<TransferImpl>& transfer, const Error& r
     Peer& peer = *transfer->request().peer;
     const std::lock_guard lock(peer.mutex);
     posted = transfer->posted;
+    transfer->given_up = true;
     std::erase(peer.waiting_transfers, transfer);
   }
   transfer->end(reason);
@@ -336,7 +357,6 @@ void Core::fail_transfers_of(Peer& peer, const Error& reason) {
       if (entry.second->request().peer.get() == &peer) posted.push_back(entry.second);
     }
     if (const auto inbound = transfers_.inbound.find(peer.desc.key); inbound != transfers_.inbound.end()) {
-      inbound->second.lost = true;
       for (const auto& waiter : inbound->second.waiters) waiter.second->set();
     }
   }
@@ -356,7 +376,6 @@ void Core::notified(EventSink::PeerToken token, std::uint32_t id) {
   if (!peer) return;
   const std::lock_guard lock(transfers_.mutex);
   TransferTable::Inbound& inbound = transfers_.inbound[peer->desc.key];
-  inbound.lost = false;
   if (inbound.ids.size() >= TransferTable::kMaxInbound) {
     base::log(LogLevel::warning, "engine", "notification ", id, " of ", peer->desc.key,
               " dropped: ", inbound.ids.size(), " have not been popped");
@@ -377,30 +396,65 @@ bool Core::pop_inbound(std::string_view peer_key, std::uint32_t id) {
   return true;
 }
 
+// A restarted engine counts its transfers anew: what an earlier one has announced must not be taken for it.
+void Core::forget_inbound(std::string_view peer_key) {
+  const std::lock_guard lock(transfers_.mutex);
+  const auto inbound = transfers_.inbound.find(peer_key);
+  if (inbound != transfers_.inbound.end()) inbound->second.ids.clear();
+}
+
 Status Core::wait_inbound(std::string_view peer_key, std::uint32_t id, base::Deadline deadline) {
-  const bool known = find_peer(peer_key) != nullptr;
+  const PeerPtr peer = find_peer(peer_key);
   while (true) {
     if (pop_inbound(peer_key, id)) return {};
+    if (!peer) {
+      return base::error(ErrorCode::unavailable, "notification ", id, ": ", peer_key,
+                         " is not a known engine");
+    }
     base::Event event;
     {
       const std::lock_guard lock(transfers_.mutex);
-      TransferTable::Inbound& inbound = transfers_.inbound[std::string(peer_key)];
-      if (inbound.lost || !known) {
-        return base::error(ErrorCode::unavailable, "notification ", id, ": ", peer_key,
-                           known ? " was lost before it came" : " is not a known engine");
-      }
+      TransferTable::Inbound& inbound = transfers_.inbound[peer->desc.key];
       if (inbound.ids.contains(id)) continue;
       inbound.waiters.emplace(id, &event);
     }
-    const bool rung = wait(event, deadline);
+    // Looked at after the event is in the table, where the peer's loss rings it.
+    const bool rung = peer->lost || wait(event, deadline);
+    bool arrived = false;
     {
       const std::lock_guard lock(transfers_.mutex);
-      auto& waiters = transfers_.inbound[std::string(peer_key)].waiters;
-      std::erase_if(waiters, [&](const auto& entry) { return entry.second == &event; });
+      TransferTable::Inbound& inbound = transfers_.inbound[peer->desc.key];
+      std::erase_if(inbound.waiters, [&](const auto& entry) { return entry.second == &event; });
+      arrived = inbound.ids.contains(id);
+    }
+    if (arrived) continue;
+    if (peer->lost) {
+      return base::error(ErrorCode::unavailable, "notification ", id, ": ", peer_key,
+                         " was lost before it came");
     }
     if (!rung) {
       return base::error(ErrorCode::timeout, "notification ", id, " of ", peer_key, " has not come");
     }
+  }
+}
+
+// After the progress thread has ended: what a backend has not completed by now it never will. Without its
+// endpoint no byte of it moves any more.
+void Core::abandon_posted() {
+  std::unordered_map<std::uint64_t, std::shared_ptr<TransferImpl>> left;
+  {
+    const std::lock_guard lock(transfers_.mutex);
+    left.swap(transfers_.posted);
+  }
+  for (const auto& entry : left) {
+    Peer& peer = *entry.second->request().peer;
+    std::shared_ptr<Endpoint> endpoint;
+    {
+      const std::lock_guard lock(peer.mutex);
+      endpoint.swap(peer.endpoint);
+    }
+    endpoint.reset();
+    entry.second->quiesce();
   }
 }
 

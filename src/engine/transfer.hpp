@@ -40,14 +40,21 @@ struct LocalRegion {
   std::shared_ptr<BackendSet> backends;  ///< outlive the registrations
   MemoryRegion region;
   MemoryDesc desc;
-  std::map<const Backend*, std::unique_ptr<Registration>> registrations;
+  std::shared_ptr<void> memory;  ///< what the region lies in, when nobody else keeps it
 
   std::mutex mutex;
+  /// Empty once it is deregistered: handles of ended transfers and sessions may keep this object for longer,
+  /// but no peer is served any more.
+  std::map<const Backend*, std::unique_ptr<Registration>> registrations;
   std::size_t in_flight = 0;  ///< transfers that may still touch it, those that timed out included
   EventList idle_waiters;
 
   void acquire();
   void release();
+  /// nullptr when this backend cannot serve it, or it is deregistered. Valid as long as it is acquired.
+  const Registration* registration(const Backend* backend);
+  /// Whether no transfer may touch it: then the registrations are gone.
+  bool deregister();
 };
 
 /// One transfer: one work request of many segments. Ends exactly once for its owner; quiesces (no byte moves
@@ -84,6 +91,7 @@ class TransferImpl final : public TransferStatus, public std::enable_shared_from
   /// Called once when the transfer has quiesced (at once, when it has).
   void on_quiet(std::function<void()> callback);
   bool posted = false;      ///< under the peer's mutex
+  bool given_up = false;    ///< under the peer's mutex; not posted any more
   std::uint64_t timer = 0;  ///< under the peer's mutex
 
  private:
@@ -106,7 +114,6 @@ struct TransferTable {
   struct Inbound {
     std::multiset<std::uint32_t> ids;
     std::multimap<std::uint32_t, base::Event*> waiters;
-    bool lost = false;
   };
 
   std::mutex mutex;
