@@ -10,5 +10,6 @@ inline constexpr int kUsageError = 2;
 
 int bench_command(int argc, char** argv);
 int doctor_command(int argc, char** argv);
+int serve_command(int argc, char** argv);
 
 }  // namespace stagewire::cli
