@@ -24,6 +24,8 @@ constexpr std::uint64_t KiB = 1024;
 constexpr std::uint64_t MiB = 1024 * KiB;
 // A receiver that blocks is given this long to fall asleep before the put, so that the wake is measured.
 constexpr double kFallAsleepUs = 50;
+// And one that spins, to be in its wait again after it said that it is ready.
+constexpr double kBeginToSpinUs = 5;
 
 [[noreturn]] void die(const std::string& what) {
   std::fprintf(stderr, "stagewire bench: %s\n", what.c_str());
@@ -124,7 +126,7 @@ std::vector<double> Handoff::puts(std::uint64_t size, std::uint32_t count, bool 
     const auto go_on = connector_->get("1", "0", "go" + key,
                                        {.timeout = Milliseconds(60'000), .metadata = std::move(partner)});
     if (!go_on) die(go_on.error().to_string());
-    for (const double start = now_us(); asleep && now_us() - start < kFallAsleepUs;) {
+    for (const double start = now_us(); now_us() - start < (asleep ? kFallAsleepUs : kBeginToSpinUs);) {
     }
     stamp(small.empty() ? buffer.bytes().data() : small.data());
     const auto put = small.empty() ? connector_->put("0", "1", key, std::move(buffer), {})

@@ -42,8 +42,7 @@ Result<std::shared_ptr<engine::TransferImpl>> Publications::make_write(const eng
   request.segments.push_back({entry.block, offset, entry.size});
   request.options.id = core_->allocate_transfer_id();
   request.options.timeout = kNoTimeout;
-  request.what =
-      base::text("write of ", entry.size, " bytes to region ", target->id, " of ", target->engine_key);
+  request.what = base::text("region ", target->id);
   return std::make_shared<engine::TransferImpl>(core_, std::move(request));
 }
 

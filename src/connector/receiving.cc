@@ -95,7 +95,7 @@ void Subscriptions::when_mapped(const Taken& taken, const std::shared_ptr<Remote
   request.remote = region;
   request.options.id = core_->allocate_transfer_id();
   request.options.timeout = time_left(deadline);
-  request.what = "mapping the pool of " + taken.peer->desc.key;
+  request.what = "nothing, until the pool is mapped";
   const auto transfer = std::make_shared<engine::TransferImpl>(core_, std::move(request));
   transfer->on_end(std::move(callback));
   core_->submit(transfer, false);
@@ -149,8 +149,7 @@ std::shared_ptr<engine::TransferImpl> Subscriptions::make_read(const Taken& take
   request.segments.push_back({block, taken.ready.offset, taken.ready.size});
   request.options.id = core_->allocate_transfer_id();
   request.options.timeout = time_left(deadline);
-  request.what =
-      base::text("read of ", taken.key, " (", taken.ready.size, " bytes) from ", taken.peer->desc.key);
+  request.what = taken.key;
   return std::make_shared<engine::TransferImpl>(core_, std::move(request));
 }
 

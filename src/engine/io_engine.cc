@@ -13,12 +13,6 @@ using engine::LocalRegion;
 using engine::PeerPtr;
 using engine::TransferImpl;
 
-std::string describe(Operation operation, const MemoryDesc& remote, std::uint64_t bytes, std::size_t pieces) {
-  return base::text(operation == Operation::read ? "read of " : "write of ", bytes, " bytes in ", pieces,
-                    pieces == 1 ? " piece" : " pieces", operation == Operation::read ? " from" : " to",
-                    " region ", remote.id, " of ", remote.engine_key);
-}
-
 // How long memory that is given up waits for its transfers before it is left mapped for good.
 constexpr base::Duration kLastTransfers = std::chrono::seconds(30);
 
@@ -92,7 +86,6 @@ Transfer start(const std::shared_ptr<Core>& core, const Ends& ends, Operation op
   request.peer = ends.peer;
   request.remote = ends.remote;
   request.options = options;
-  std::uint64_t total = 0;
   for (const TransferPiece& piece : pieces) {
     const bool local_fits = fits(piece.local_offset, piece.size, ends.local->desc.size);
     const bool remote_fits = fits(piece.remote_offset, piece.size, ends.remote_desc.size);
@@ -105,16 +98,16 @@ Transfer start(const std::shared_ptr<Core>& core, const Ends& ends, Operation op
                       " lie outside of region ", region.id, " of ", region.engine_key, " (", region.size,
                       " bytes)"));
     }
-    total += piece.size;
     if (piece.size > 0) request.segments.push_back({piece.local_offset, piece.remote_offset, piece.size});
   }
   const bool allowed = operation == Operation::read ? allows_read(ends.remote_desc.access)
                                                     : allows_write(ends.remote_desc.access);
-  request.what = describe(operation, ends.remote_desc, total, pieces.size());
+  request.what = base::text("region ", ends.remote_desc.id);
   if (!allowed && ends.remote_desc.instance_id != 0) {
     return std::make_shared<TransferImpl>(
         core, options.id,
-        base::error(ErrorCode::permission, request.what, ": the region was not registered for it"));
+        base::error(ErrorCode::permission, request.what, " of ", ends.remote_desc.engine_key,
+                    " was not registered for remote ", operation == Operation::read ? "read" : "write"));
   }
   auto transfer = std::make_shared<TransferImpl>(core, std::move(request));
   core->submit(transfer, false);

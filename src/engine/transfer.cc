@@ -42,6 +42,16 @@ TransferImpl::TransferImpl(std::weak_ptr<Core> core, std::uint32_t id, Error err
       error_(std::move(error)),
       quiet_(true) {}
 
+// Put together only when somebody asks: transfers that succeed never do.
+std::string TransferImpl::describe() const {
+  std::uint64_t bytes = 0;
+  for (const Segment& segment : request_.segments) bytes += segment.size;
+  return base::text(request_.operation == Operation::read ? "read of " : "write of ", request_.what, " (",
+                    bytes, " bytes in ", request_.segments.size(), " pieces) ",
+                    request_.operation == Operation::read ? "from " : "to ",
+                    request_.peer ? request_.peer->desc.key : "nobody");
+}
+
 std::optional<Error> TransferImpl::error() const {
   const std::lock_guard lock(mutex_);
   return error_;
@@ -57,7 +67,7 @@ bool TransferImpl::end(const Status& status) {
   {
     const std::lock_guard lock(mutex_);
     if (state_ != TransferState::pending) return false;
-    if (!status) error_ = status.error().with_context(request_.what);
+    if (!status) error_ = status.error().with_context(describe());
     state_.store(status ? TransferState::done : TransferState::failed, std::memory_order_release);
     callbacks.swap(callbacks_);
     waiters_.set_all();
@@ -105,7 +115,7 @@ Status TransferImpl::wait_for(Milliseconds timeout) {
   const std::lock_guard lock(mutex_);
   if (!ended) waiters_.remove(&event);
   if (state_ == TransferState::pending) {
-    return base::error(ErrorCode::timeout, request_.what, ": still under way after ", timeout.count(), " ms");
+    return base::error(ErrorCode::timeout, describe(), ": still under way after ", timeout.count(), " ms");
   }
   return error_ ? Status(*error_) : Status();
 }

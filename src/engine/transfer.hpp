@@ -68,7 +68,7 @@ class TransferImpl final : public TransferStatus, public std::enable_shared_from
     std::shared_ptr<RemoteRegion> remote;
     std::vector<Segment> segments;
     TransferOptions options;
-    std::string what;  ///< for messages: "read of 4096 bytes from region 3 of talker"
+    std::string what;  ///< a key or region, for messages
   };
 
   TransferImpl(std::weak_ptr<Core> core, Request request);
@@ -95,6 +95,8 @@ class TransferImpl final : public TransferStatus, public std::enable_shared_from
   std::uint64_t timer = 0;  ///< under the peer's mutex
 
  private:
+  std::string describe() const;
+
   const std::weak_ptr<Core> core_;
   Request request_;
   const std::uint32_t id_;
