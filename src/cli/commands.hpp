@@ -9,6 +9,7 @@ inline constexpr int kRunError = 1;
 inline constexpr int kUsageError = 2;
 
 int bench_command(int argc, char** argv);
+int check_command(int argc, char** argv);
 int doctor_command(int argc, char** argv);
 int serve_command(int argc, char** argv);
 

@@ -6,140 +6,80 @@
 namespace stagewire::deploy {
 namespace {
 
-constexpr auto kOurs = Origin::stagewire;
+constexpr auto kInteger = ValueType::integer;
+constexpr auto kNumber = ValueType::number;
+constexpr auto kSize = ValueType::size;
+constexpr auto kText = ValueType::text;
+constexpr auto kToken = ValueType::token;
+constexpr auto kChoice = ValueType::choice;
 constexpr double kMaxCount = 1'000'000;
 
 constexpr KeySpec kExtra[] = {
-    {.name = "host",
-     .type = ValueType::text,
-     .fallback = "127.0.0.1",
-     .meaning =
-         "Address or name that the stage binds; `auto` takes the address of the default route's interface."},
-    {.name = "zmq_port",
-     .type = ValueType::integer,
-     .fallback = "50051",
-     .minimum = 0,
-     .maximum = 65535,
-     .meaning = "Base of the ports, see the rules above; 0 = any free port, found by the peer through the "
-                "pipeline."},
-    {.name = "port_rule",
-     .type = ValueType::choice,
-     .fallback = "stage",
-     .choices = "stage|request_forwarding|kv_transfer|orchestrator",
-     .origin = kOurs,
-     .meaning =
-         "How a stage's port follows from `zmq_port`: `stage` adds the stage's number, the others are the "
-         "purposes of rule (b)."},
-    {.name = "backend_type",
-     .type = ValueType::choice,
-     .fallback = "auto",
-     .choices = "auto|shm|rdma|xgmi|cuda_ipc|ucx",
-     .meaning =
-         "What moves the bytes; `auto` is the best that both ends have. `rdma` and `xgmi` are vllm-omni's, "
-         "whose default is `rdma`; the others are Stagewire's."},
-    {.name = "device_name",
-     .type = ValueType::text,
-     .meaning = "Network devices for `rdma`, such as `mlx5_0`."},
-    {.name = "memory_pool_size",
-     .type = ValueType::size,
-     .fallback = "1GiB",
-     .minimum = 65536,
-     .maximum = 70368744177664.0,
-     .meaning = "The stage's pool, taken at start; what is on its way must fit into it."},
-    {.name = "memory_pool_device",
-     .type = ValueType::token,
-     .fallback = "cpu",
-     .meaning = "Where the pool lies; `cpu` is what this version has."},
-    {.name = "role",
-     .type = ValueType::choice,
-     .choices = "sender|receiver|dual",
-     .meaning = "Derived from the edges; a value that differs is reported and not used."},
-    {.name = "sender_host",
-     .type = ValueType::text,
-     .meaning = "Where the stage finds its upstream; derived from `host` when it is not given."},
-    {.name = "sender_zmq_port",
-     .type = ValueType::integer,
-     .minimum = 1,
-     .maximum = 65535,
-     .meaning = "Upstream's port; derived when it is not given."},
-    {.name = "buffer_ttl_s",
-     .type = ValueType::number,
-     .fallback = "300",
-     .minimum = 0,
-     .maximum = 1e9,
-     .origin = kOurs,
-     .meaning = "Seconds after which an unread payload is dropped; 0 = never."},
-    {.name = "lease_share",
-     .type = ValueType::number,
-     .fallback = "0.5",
-     .minimum = 0,
-     .maximum = 1,
-     .origin = kOurs,
-     .meaning = "Share of the pool that receivers may hold in place (route `lease`) at once."},
-    {.name = "route",
-     .type = ValueType::choice,
-     .fallback = "auto",
-     .choices = "auto|eager|lease|read",
-     .origin = kOurs,
-     .meaning = "The receiver's wish, for measuring; `auto` is the cheapest."},
-    {.name = "wait",
-     .type = ValueType::choice,
-     .fallback = "adaptive",
-     .choices = "block|spin|adaptive",
-     .origin = kOurs,
-     .meaning = "How threads wait; `adaptive` spins shortly, and only after recent traffic."},
-    {.name = "fault_spec",
-     .type = ValueType::text,
-     .origin = kOurs,
-     .meaning = "Faults to make on purpose, for tests, such as `drop=0.01,delay_ms=2,seed=7`."},
-    {.name = "xgmi_num_streams",
-     .type = ValueType::integer,
-     .fallback = "64",
-     .minimum = 1,
-     .maximum = kMaxCount,
-     .meaning = "Read by `xgmi` only."},
-    {.name = "xgmi_num_events",
-     .type = ValueType::integer,
-     .fallback = "64",
-     .minimum = 1,
-     .maximum = kMaxCount,
-     .meaning = "Read by `xgmi` only."},
-    {.name = "qp_per_transfer",
-     .type = ValueType::integer,
-     .fallback = "1",
-     .minimum = 1,
-     .maximum = kMaxCount,
-     .meaning = "Queue pairs, read by `rdma` only."},
-    {.name = "post_batch_size",
-     .type = ValueType::integer,
-     .fallback = "-1",
-     .minimum = -1,
-     .maximum = kMaxCount,
-     .meaning = "Work requests posted at once, read by `rdma` only; -1 = its own choice."},
-    {.name = "num_worker_threads",
-     .type = ValueType::integer,
-     .fallback = "1",
-     .minimum = 1,
-     .maximum = kMaxCount,
-     .meaning = "Read by `rdma` only."},
-    {.name = "codec_chunk_frames",
-     .type = ValueType::integer,
-     .fallback = "25",
-     .minimum = 1,
-     .maximum = kMaxCount,
-     .meaning = "Codec frames in a chunk."},
-    {.name = "codec_left_context_frames",
-     .type = ValueType::integer,
-     .fallback = "25",
-     .minimum = 0,
-     .maximum = kMaxCount,
-     .meaning = "Earlier frames that are sent again in front of a chunk."},
-    {.name = "initial_codec_chunk_frames",
-     .type = ValueType::integer,
-     .fallback = "0",
-     .minimum = 0,
-     .maximum = kMaxCount,
-     .meaning = "Frames of the first chunk; 0 = as many as in the others."},
+    row("host", kText,
+        "Address or name that the stage binds; `auto` takes the address of the default route's interface.")
+        .by_default("127.0.0.1"),
+    row("zmq_port", kInteger,
+        "Base of the ports, see the rules above; 0 = any free port, found by the peer through the "
+        "pipeline.")
+        .by_default("50051")
+        .between(0, 65535),
+    row("port_rule", kChoice,
+        "How a stage's port follows from `zmq_port`: `stage` adds the stage's number, the others are the "
+        "purposes of rule (b).")
+        .by_default("stage")
+        .one_of("stage|request_forwarding|kv_transfer|orchestrator")
+        .ours(),
+    row("backend_type", kChoice,
+        "What moves the bytes; `auto` is the best that both ends have. `rdma` and `xgmi` are vllm-omni's, "
+        "whose default is `rdma`; the others are Stagewire's.")
+        .by_default("auto")
+        .one_of("auto|shm|rdma|xgmi|cuda_ipc|ucx"),
+    row("device_name", kText, "Network devices for `rdma`, such as `mlx5_0`."),
+    row("memory_pool_size", kSize, "The stage's pool, taken at start; what is on its way must fit into it.")
+        .by_default("1GiB")
+        .between(65536, 70368744177664.0),
+    row("memory_pool_device", kToken, "Where the pool lies; `cpu` is what this version has.")
+        .by_default("cpu"),
+    row("role", kChoice, "Derived from the edges; a value that differs is reported and not used.")
+        .one_of("sender|receiver|dual"),
+    row("sender_host", kText,
+        "Where the stage finds its upstream; derived from `host` when it is not given."),
+    row("sender_zmq_port", kInteger, "Upstream's port; derived when it is not given.").between(1, 65535),
+    row("buffer_ttl_s", kNumber, "Seconds after which an unread payload is dropped; 0 = never.")
+        .by_default("300")
+        .between(0, 1e9)
+        .ours(),
+    row("lease_share", kNumber, "Share of the pool that receivers may hold in place (route `lease`) at once.")
+        .by_default("0.5")
+        .between(0, 1)
+        .ours(),
+    row("route", kChoice, "The receiver's wish, for measuring; `auto` is the cheapest.")
+        .by_default("auto")
+        .one_of("auto|eager|lease|read")
+        .ours(),
+    row("wait", kChoice, "How threads wait; `adaptive` spins shortly, and only after recent traffic.")
+        .by_default("adaptive")
+        .one_of("block|spin|adaptive")
+        .ours(),
+    row("fault_spec", kText, "Faults to make on purpose, for tests, such as `drop=0.01,delay_ms=2,seed=7`.")
+        .ours(),
+    row("xgmi_num_streams", kInteger, "Read by `xgmi` only.").by_default("64").between(1, kMaxCount),
+    row("xgmi_num_events", kInteger, "Read by `xgmi` only.").by_default("64").between(1, kMaxCount),
+    row("qp_per_transfer", kInteger, "Queue pairs, read by `rdma` only.")
+        .by_default("1")
+        .between(1, kMaxCount),
+    row("post_batch_size", kInteger,
+        "Work requests posted at once, read by `rdma` only; -1 = its own choice.")
+        .by_default("-1")
+        .between(-1, kMaxCount),
+    row("num_worker_threads", kInteger, "Read by `rdma` only.").by_default("1").between(1, kMaxCount),
+    row("codec_chunk_frames", kInteger, "Codec frames in a chunk.").by_default("25").between(1, kMaxCount),
+    row("codec_left_context_frames", kInteger, "Earlier frames that are sent again in front of a chunk.")
+        .by_default("25")
+        .between(0, kMaxCount),
+    row("initial_codec_chunk_frames", kInteger, "Frames of the first chunk; 0 = as many as in the others.")
+        .by_default("0")
+        .between(0, kMaxCount),
 };
 
 struct Field {

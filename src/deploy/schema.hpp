@@ -24,14 +24,51 @@ enum class Use {
 struct KeySpec {
   std::string_view name;
   ValueType type = ValueType::any;
-  std::string_view fallback = "";                             ///< the default, in YAML; "" = none
+  std::string_view fallback;                                  ///< the default, in YAML; "" = none
   double minimum = -std::numeric_limits<double>::infinity();  ///< of an integer, number or size
   double maximum = std::numeric_limits<double>::infinity();
-  std::string_view choices = "";  ///< "auto|shm|rdma", for ValueType::choice
+  std::string_view choices;  ///< "auto|shm|rdma", for ValueType::choice
   Origin origin = Origin::vllm_omni;
   Use use = Use::stagewire;
   std::string_view meaning;  ///< one sentence
+
+  constexpr KeySpec by_default(std::string_view yaml) const {
+    KeySpec made = *this;
+    made.fallback = yaml;
+    return made;
+  }
+  constexpr KeySpec between(double low, double high) const {
+    KeySpec made = *this;
+    made.minimum = low;
+    made.maximum = high;
+    return made;
+  }
+  constexpr KeySpec at_least(double low) const { return between(low, maximum); }
+  constexpr KeySpec one_of(std::string_view words) const {
+    KeySpec made = *this;
+    made.choices = words;
+    return made;
+  }
+  constexpr KeySpec ours() const {
+    KeySpec made = *this;
+    made.origin = Origin::stagewire;
+    return made;
+  }
+  constexpr KeySpec for_engine() const {
+    KeySpec made = *this;
+    made.use = Use::engine;
+    return made;
+  }
 };
+
+/// A row of the table: row("num_replicas", ValueType::integer, "...").by_default("1").between(1, 1024).
+constexpr KeySpec row(std::string_view name, ValueType type, std::string_view meaning) {
+  KeySpec made;
+  made.name = name;
+  made.type = type;
+  made.meaning = meaning;
+  return made;
+}
 
 using KeySpecs = std::span<const KeySpec>;
 
@@ -42,6 +79,9 @@ KeySpecs edge_keys();
 KeySpecs connector_keys();
 KeySpecs extra_keys();
 KeySpecs duplex_session_keys();
+
+/// A bound of the key's range as it is printed: "65535", "64 KiB".
+std::string bound_text(const KeySpec& key, double bound);
 
 const KeySpec* find_key(KeySpecs keys, std::string_view name);
 std::vector<std::string_view> key_names(KeySpecs keys);

@@ -72,7 +72,7 @@ class StageReader {
   }
 
   void read_env(const Node& env) {
-    static constexpr KeySpec kVariable{.name = "variable", .type = ValueType::token, .meaning = ""};
+    static constexpr KeySpec kVariable = row("variable", ValueType::token, "");
     for (const Entry& entry : env.entries) {
       std::string path = join_path(join_path(path_, "env"), entry.key);
       if (!is_variable_name(entry.key)) {

@@ -44,15 +44,14 @@ bool looks_like_number(std::string_view text) {
 
 /// The shortest decimal that reads back as the same number.
 std::string number_text(double number) {
+  constexpr double kWholeNumbersEnd = 1e15;
+  if (number == std::floor(number) && std::abs(number) < kWholeNumbersEnd) {
+    return base::text(static_cast<std::int64_t>(number));
+  }
   char buffer[32];
   auto [end, failure] = std::to_chars(std::begin(buffer), std::end(buffer), number);
   STAGEWIRE_CHECK(failure == std::errc(), "32 characters hold every double");
   return {std::begin(buffer), end};
-}
-
-std::string bound_text(const KeySpec& key, double bound) {
-  if (key.type == ValueType::size) return base::size_text(static_cast<std::uint64_t>(bound));
-  return number_text(bound);
 }
 
 /// One scalar on its way to a value: where errors go, and what they say.
@@ -183,6 +182,11 @@ class Reading {
 };
 
 }  // namespace
+
+std::string bound_text(const KeySpec& key, double bound) {
+  if (key.type == ValueType::size) return base::size_text(static_cast<std::uint64_t>(bound));
+  return number_text(bound);
+}
 
 std::string_view to_string(ValueType type) {
   switch (type) {

@@ -126,7 +126,9 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void open(Node node, YAML::anchor_t anchor, std::string_view what) {
-    if (awaits_key()) throw Refused{node.place, base::text(what, " as a key: keys are plain words")};
+    if (awaits_key())
+      throw Refused{node.place,
+                    base::text(what, " as a key: keys are plain words (or a bracket is not closed)")};
     if (stack_.size() >= static_cast<std::size_t>(kMaxDepth)) {
       throw Refused{node.place, base::text("nested deeper than ", kMaxDepth, " levels: not a deploy file")};
     }
