@@ -101,7 +101,7 @@ class ConnectorImpl final : public Connector, private engine::Handler {
                                Result<Source> source, const PutOptions& options);
   PutResult put_result(std::uint64_t size, wire::PayloadKind kind) const;
   Result<engine::DialPtr> dial_for(std::string_view key, const std::optional<TransferMetadata>& metadata);
-  engine::DialPtr dial_to(const std::string& host, int port);
+  Result<engine::DialPtr> dial_to(const std::string& host, int port);
   Status open();
   Status not_closed(std::string_view call, std::string_view key) const;
 
@@ -232,11 +232,18 @@ Result<PoolBuffer> ConnectorImpl::allocate(std::size_t size, const PutOptions& o
   return PoolBuffer(std::make_unique<PoolBuffer::Holder>(pool_, *block, size));
 }
 
-engine::DialPtr ConnectorImpl::dial_to(const std::string& host, int port) {
+Result<engine::DialPtr> ConnectorImpl::dial_to(const std::string& host, int port) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = dials_.find({host, port}); known != dials_.end()) return known->second;
+  }
+  // Outside of the lock: the name may have to be asked for.
+  auto dialled = core_->dial(host, port);
+  if (!dialled) return dialled.error();
   const std::lock_guard lock(mutex_);
-  engine::DialPtr& dial = dials_[{host, port}];
-  if (!dial) dial = core_->dial(host, port);
-  return dial;
+  const auto [place, added] = dials_.try_emplace({host, port}, *dialled);
+  if (!added) core_->hang_up(*dialled);
+  return place->second;
 }
 
 Result<engine::DialPtr> ConnectorImpl::dial_for(std::string_view key,
@@ -379,7 +386,10 @@ void ConnectorImpl::update_sender_info(std::string_view host, int port) {
     sender_port_ = port;
   }
   // Meeting takes a round trip or two: it is done before the first payload is wanted (R21).
-  if (!closed_ && !host.empty() && host != "auto" && port > 0) dial_to(std::string(host), port);
+  if (closed_ || host.empty() || host == "auto" || port <= 0) return;
+  if (const auto dial = dial_to(std::string(host), port); !dial) {
+    base::log(LogLevel::warning, "connector", "the sender's address: ", dial.error().message());
+  }
 }
 
 void ConnectorImpl::on_message(const engine::PeerPtr& peer, wire::Message message, MessagePayload payload) {

@@ -199,6 +199,16 @@ TEST(Connector, R05_nobody_at_the_address_is_unavailable) {
   EXPECT_NE(got.error().message().find("127.0.0.1:1"), std::string::npos) << got.error().message();
 }
 
+TEST(Connector, a_sender_may_be_named) {
+  ConnectorPair pair({});
+  pair.receiver->update_sender_info("localhost", pair.sender->connection_info().zmq_port);
+  EXPECT_TRUE(pair.meet());
+  TransferMetadata unknown{"no-such-host.invalid", 50051, std::nullopt, true};
+  const auto got = pair.receiver->get("0", "1", "k", {.timeout = ms(20'000), .metadata = unknown});
+  EXPECT_EQ(got.error().code(), ErrorCode::invalid_argument);
+  EXPECT_NE(got.error().message().find("no-such-host.invalid"), std::string::npos) << got.error().message();
+}
+
 TEST(Connector, R07_abandoning_ends_the_wait_and_frees_both_sides) {
   ConnectorPair pair({});
   ASSERT_TRUE(pair.meet());

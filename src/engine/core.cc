@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <random>
@@ -84,8 +85,12 @@ Status Core::open() {
   }
   if (Status opened = open_backends(); !opened) return opened;
 
-  auto control =
-      control::ControlPlane::create({.host = config.host, .port = config.port, .listen = config.listen});
+  // Where no backend leaves the host, "auto" may well be loopback.
+  const bool same_host_only = std::all_of(backends_->begin(), backends_->end(), [](const auto& backend) {
+    return backend->capabilities().same_host_only || backend->capabilities().same_process_only;
+  });
+  auto control = control::ControlPlane::create(
+      {.host = config.host, .port = config.port, .listen = config.listen, .same_host_only = same_host_only});
   if (!control) return control.error();
   control_ = std::move(*control);
   desc_.host = control_->host();

@@ -76,7 +76,8 @@ class Core : public std::enable_shared_from_this<Core> {
   bool closed() const { return closed_; }
 
   // --- Peers (meeting.cc) ---
-  DialPtr dial(const std::string& host, int port);
+  /// A name is resolved here, on the calling thread (blocks on the resolver); errors are resolve_host()'s.
+  Result<DialPtr> dial(const std::string& host, int port);
   void hang_up(const DialPtr& dial);
   /// Another connection to the same address: answers that were on their way are not seen.
   void redial(const DialPtr& dial);

@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "control/host_address.hpp"
 #include "engine/core.hpp"
 
 namespace stagewire::engine {
@@ -44,9 +45,11 @@ Peer::~Peer() {
   endpoint.reset();
 }
 
-DialPtr Core::dial(const std::string& host, int port) {
+Result<DialPtr> Core::dial(const std::string& host, int port) {
+  auto address = control::resolve_host(host);
+  if (!address) return address.error();
   const auto dial = std::make_shared<Dial>();
-  dial->host = host;
+  dial->host = std::move(*address);
   dial->port = port;
   run_on_loop([this, dial] { place_call(dial); });
   return dial;
