@@ -36,7 +36,8 @@ std::size_t Core::progress_locked(bool messages_only) {
 std::size_t Core::progress_until_armed(bool* armed) {
   std::size_t events = 0;
   for (int round = 0; round < kMaxRounds; ++round) {
-    const std::size_t now = progress_locked(false);
+    // Connections once; what rang for the later rounds is a message, and costs no system call to look at.
+    const std::size_t now = progress_locked(round > 0);
     events += now;
     if (now > 0) continue;
     bool all = true;
