@@ -200,11 +200,12 @@ void Handoff::leases() {
 
 void Handoff::reads() {
   if (!wanted("read")) return;
-  constexpr std::uint32_t kWindow = 4;
+  constexpr std::uint32_t kWindow = 4;   // watched ahead
+  constexpr std::uint32_t kBuffers = 8;  // in the sender's pool
   for (const std::uint64_t size : {64 * KiB, 256 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB}) {
-    const std::uint32_t count = std::max(count_for(size, 10), 3 * kWindow);
-    open("read", WaitStrategy::adaptive, kWindow * size);
-    CopyYardstick copy(size, kWindow, 1);
+    const std::uint32_t count = std::max(count_for(size, 10), 3 * kBuffers);
+    open("read", WaitStrategy::adaptive, kBuffers * size);
+    CopyYardstick copy(size, kBuffers, 1);
     std::vector<double> ours, theirs;
     for (int round = 0; round < options_.rounds; ++round) {
       theirs.push_back(copy.gb_per_s(static_cast<int>(count)));

@@ -36,6 +36,9 @@ Publications::Publications(std::shared_ptr<engine::Core> core, std::shared_ptr<m
 Status Publications::put(std::string_view key, const Source& source, base::Deadline deadline) {
   Status status;
   if (put_eagerly(key, source, &status)) return status;
+  // A receiver that watches ahead does not wake us for it.
+  core_->poll_messages();
+  if (put_eagerly(key, source, &status)) return status;
   status = check_free(key);
   if (!status) return count_error(status);
   auto block = allocate_block(*core_, *pool_, source.size, deadline);
@@ -63,6 +66,7 @@ Status Publications::put(std::string_view key, PoolBuffer buffer) {
   }
   Source source;
   source.size = holder->size();
+  core_->poll_messages();
   Status status = check_free(key);
   if (status) status = publish(key, source, holder->offset());
   if (!status) return count_error(status);

@@ -26,11 +26,12 @@ Subscriptions::Subscriptions(std::shared_ptr<engine::Core> core, std::shared_ptr
 
 Subscriptions::~Subscriptions() = default;
 
-Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine::DialPtr& dial, bool ask) {
+// The sender is asked again when the need becomes more pressing; it takes the same watch twice for one.
+Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine::DialPtr& dial, Need need) {
   if (const auto found = wanted_.find(key); found != wanted_.end()) {
-    const WantedPtr& known = found->second;
-    if (ask && !known->ask && known->state == State::waiting) {
-      known->ask = true;
+    const WantedPtr known = found->second;
+    if (need > known->need && known->state == State::waiting) {
+      known->need = need;
       send_watch(known);
     }
     return known;
@@ -38,7 +39,7 @@ Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine:
   const auto wanted = std::make_shared<Wanted>();
   wanted->key = std::string(key);
   wanted->dial = dial;
-  wanted->ask = ask;
+  wanted->need = need;
   wanted_.emplace(wanted->key, wanted);
   send_watch(wanted);
   return wanted;
@@ -55,7 +56,8 @@ void Subscriptions::send_watch(const WantedPtr& wanted) {
   if (original) return originals_->start(wanted);
   if (!wanted->peer) return;
   const bool eager = wish_ == RouteWish::automatic || wish_ == RouteWish::eager;
-  core_->send(*wanted->peer, wire::Watch{wanted->key, wanted->ask, eager});
+  core_->send(*wanted->peer, wire::Watch{wanted->key, wanted->need == Need::look, eager}, {},
+              wanted->need != Need::ahead);
 }
 
 Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr& dial,
@@ -69,7 +71,7 @@ Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr&
     {
       const std::lock_guard lock(mutex_);
       if (closed_) return base::error(ErrorCode::closed, "get of ", key, ": the connector was closed");
-      wanted = want(key, dial, only_look);
+      wanted = want(key, dial, only_look ? Need::look : Need::wait);
       if (wanted->state == State::ready) {
         if (Status same = check_size(*wanted, size); !same) return same.error();
         taken = move_out(*wanted);
@@ -103,7 +105,7 @@ void Subscriptions::get_async(std::string_view key, const engine::DialPtr& dial,
     core_->run_on_loop([callback] { callback(Error(ErrorCode::closed, "the connector was closed")); });
     return;
   }
-  const WantedPtr wanted = want(key, dial, false);
+  const WantedPtr wanted = want(key, dial, Need::wait);
   if (wanted->callback) {
     core_->run_on_loop([callback, name = wanted->key] {
       callback(base::error(ErrorCode::conflict, "another asynchronous get waits for ", name));
@@ -137,7 +139,8 @@ void Subscriptions::watch(std::string_view key, const engine::DialPtr& dial,
     core_->run_on_loop([callback] { callback(Error(ErrorCode::closed, "the connector was closed")); });
     return;
   }
-  const WantedPtr wanted = want(key, dial, false);
+  const WantedPtr wanted = want(key, dial, callback ? Need::wait : Need::ahead);
+  if (!callback) return;
   if (wanted->state == State::ready) {
     core_->run_on_loop([callback = std::move(callback)] { callback({}); });
   } else {

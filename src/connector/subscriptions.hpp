@@ -76,15 +76,18 @@ class Subscriptions {
  private:
   friend class OriginalSenders;
   enum class State { waiting, ready, failed };
+  /// How pressing a want is: the sender need not wake for it; it should; it should also say so when there is
+  /// nothing.
+  enum class Need { ahead, wait, look };
 
   /// One wanted key. Everything under mutex_.
   struct Wanted {
     std::string key;
     engine::DialPtr dial;
     State state = State::waiting;
-    engine::PeerPtr peer;   ///< watched there; nullptr = not yet
-    bool ask = false;       ///< the sender is asked to say so when it is not there yet...
-    bool answered = false;  ///< ...and has said so
+    engine::PeerPtr peer;  ///< watched there; nullptr = not yet
+    Need need = Need::wait;
+    bool answered = false;  ///< the sender said, for Need::look, that it is not there yet
     bool looked = false;    ///< somebody has waited for that answer before
     wire::Ready ready;
     MessagePayload payload;
@@ -117,7 +120,7 @@ class Subscriptions {
   };
 
   // subscriptions.cc, with mutex_ held:
-  WantedPtr want(std::string_view key, const engine::DialPtr& dial, bool ask);
+  WantedPtr want(std::string_view key, const engine::DialPtr& dial, Need need);
   void send_watch(const WantedPtr& wanted);
   void settle(const WantedPtr& wanted);
   void fail(const WantedPtr& wanted, const Error& error);

@@ -121,11 +121,13 @@ Status Core::open_backends() {
     }
     if ((*created)->wait_fd() >= 0) {
       if (Status added = add_to_epoll(backends_epoll_.get(), (*created)->wait_fd()); !added) return added;
+      wait_fds_.push_back({(*created)->wait_fd(), POLLIN, 0});
     }
     const auto address = (*created)->address();
     desc_.addresses.push_back({name, std::vector<std::byte>(address.begin(), address.end())});
     backends_->push_back(std::move(*created));
   }
+  wait_fds_.push_back({driver_wake_.get(), POLLIN, 0});
   return {};
 }
 

@@ -8,6 +8,8 @@
 // Handler calls come with progress_mutex_ held, or on the progress thread; they must not wait.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <functional>
 #include <map>
@@ -105,6 +107,8 @@ class Core : public std::enable_shared_from_this<Core> {
   bool wait(base::Event& event, base::Deadline deadline);
   /// Looks whether anything has arrived, without waiting.
   void poll();
+  /// The same, but only at messages: no connection is looked at, no system call is made.
+  void poll_messages();
   /// Blocks until every message has left this process; `timeout` says how many peers' have not.
   Status wait_sent(base::Deadline deadline);
   /// Hand-driven mode: what the progress thread does in one turn.
@@ -213,7 +217,8 @@ class Core : public std::enable_shared_from_this<Core> {
   std::atomic<bool> stopping_{false};
 
   std::mutex progress_mutex_;
-  std::mutex driver_mutex_;  ///< held by the caller that has borrowed backends_epoll_
+  std::mutex driver_mutex_;       ///< held by the caller that has borrowed backends_epoll_
+  std::vector<pollfd> wait_fds_;  ///< the backends' and, last, driver_wake_; revents under driver_mutex_
   std::atomic<int> spinners_{0};
   std::atomic<bool> unwatched_for_spinners_{false};
   std::atomic<std::int64_t> last_traffic_ns_{0};

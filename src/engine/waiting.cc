@@ -4,8 +4,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
-#include <array>
-
 #include "engine/core.hpp"
 #include "engine/sinks.hpp"
 
@@ -69,6 +67,18 @@ bool Core::left_to_spinners() {
   if (spinners_.load() > 0) return true;
   if (unwatched_for_spinners_.exchange(false)) watch_backends(true);
   return false;
+}
+
+// What has come since somebody last looked, without a system call.
+void Core::poll_messages() {
+  bool armed = true;
+  {
+    const std::unique_lock lock(progress_mutex_, std::try_to_lock);
+    if (!lock || spinners_.load() > 0) return;  // somebody is looking
+    progress_locked(true);
+    for (auto& backend : *backends_) armed = backend->arm() && armed;
+  }
+  if (!armed) wake_loop();
 }
 
 void Core::poll() {
@@ -144,16 +154,15 @@ bool Core::drive(base::Event& event, base::Deadline deadline) {
     if (deadline.passed(now)) break;
     if (!armed) continue;
     if (!event.begin_polling(driver_wake_.get())) break;
-    std::array<pollfd, 2> fds = {pollfd{backends_epoll_.get(), POLLIN, 0},
-                                 pollfd{driver_wake_.get(), POLLIN, 0}};
+    wait_fds_.back().revents = 0;
     const base::Duration left =
         deadline.is_never() ? base::Duration(std::chrono::hours(1)) : deadline.left(now);
     timespec timeout{};
     timeout.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000);
     timeout.tv_nsec = static_cast<long>(left.count() % 1'000'000'000);
-    ppoll(fds.data(), fds.size(), &timeout, nullptr);
+    ppoll(wait_fds_.data(), wait_fds_.size(), &timeout, nullptr);
     event.end_polling();
-    if ((fds[1].revents & POLLIN) != 0) base::drain_eventfd(driver_wake_.get());
+    if ((wait_fds_.back().revents & POLLIN) != 0) base::drain_eventfd(driver_wake_.get());
   }
   watch_backends(true);
   return event.is_set();
