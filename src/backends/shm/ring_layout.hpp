@@ -71,14 +71,14 @@ struct Geometry {
   /// `invalid_argument` with the limit when a number is out of range.
   Status check() const;
   /// Where a position in the stream of records lies in the ring.
-  std::uint64_t wrapped(std::uint64_t position) const { return position & (ring_size - 1); }
-  std::uint64_t slot_words_offset() const { return kPage + ring_size; }
-  std::uint64_t payload_offset() const {
+  constexpr std::uint64_t wrapped(std::uint64_t position) const { return position & (ring_size - 1); }
+  constexpr std::uint64_t slot_words_offset() const { return kPage + ring_size; }
+  constexpr std::uint64_t payload_offset() const {
     return slot_words_offset() + (slots * sizeof(std::uint32_t) + kPage - 1) / kPage * kPage;
   }
-  std::uint64_t file_size() const { return payload_offset() + std::uint64_t{slots} * slot_size; }
+  constexpr std::uint64_t file_size() const { return payload_offset() + std::uint64_t{slots} * slot_size; }
   /// A quarter of the ring: however the ring is filled, an empty one takes it, wrapped or not.
-  std::size_t max_message() const { return static_cast<std::size_t>(ring_size / 4) - sizeof(RecordHeader); }
+  constexpr std::size_t max_message() const { return static_cast<std::size_t>(ring_size / 4) - sizeof(RecordHeader); }
 };
 
 /// The parts of a mapped inbox. Borrows the mapping.

@@ -5,7 +5,7 @@
 namespace stagewire::backends::shm {
 
 RingWriter::RingWriter(const RingView& view) : view_(view), slots_(view.geometry.slots, Slot::free) {
-  for (std::uint32_t slot = view.geometry.slots; slot > 0; --slot) free_slots_.push_back(slot - 1);
+  for (std::uint32_t slot = 0; slot < view.geometry.slots; ++slot) free_slots_.push_back(slot);
 }
 
 // Looks at the reader's index only when the last known one says that there is no room.
@@ -58,7 +58,11 @@ RingWriter::Put RingWriter::put(RecordKind kind, std::span<const std::byte> byte
 }
 
 bool RingWriter::should_ring(bool urgent) {
-  const auto armed = static_cast<Armed>(view_.header->armed.load());
+  // A read-modify-write, as in RingReader::arm(): one of the two comes first. If this one, the reader sees
+  // the head that was published before it in its last look before it sleeps; if not, we see it armed. (A
+  // stronger store of the head would do as well, but it makes the reader wait for two cache lines one after
+  // the other.)
+  const auto armed = static_cast<Armed>(view_.header->armed.fetch_add(0, std::memory_order_acq_rel));
   if (armed == Armed::no) return false;
   if (!urgent && armed != Armed::for_all) {
     const std::uint64_t unread = head_ - view_.header->tail.load(std::memory_order_relaxed);
@@ -68,9 +72,8 @@ bool RingWriter::should_ring(bool urgent) {
   return view_.header->armed.exchange(0) != 0;
 }
 
-// In the order in which they were sent first: a reader that keeps up returns them so, and the slot that was
-// used last is the one that is still in the caches. Then all of them, for a reader that holds some for
-// longer.
+// Mostly the oldest is the first to come back. When nothing is free, all are looked at: a reader may hold
+// some for longer.
 bool RingWriter::collect_returned() {
   const auto returned = [this](std::uint32_t slot) {
     if (view_.slot_words[slot].load() == 0) return false;
@@ -79,22 +82,19 @@ bool RingWriter::collect_returned() {
     free_slots_.push_back(slot);
     return true;
   };
-  if (!sent_slots_.empty() && returned(sent_slots_.front())) {
-    sent_slots_.pop_front();
-    return true;
-  }
-  if (!free_slots_.empty()) return true;
-  std::erase_if(sent_slots_, returned);
+  if (!sent_slots_.empty() && returned(sent_slots_.front())) sent_slots_.pop_front();
+  if (free_slots_.empty()) std::erase_if(sent_slots_, returned);
   return !free_slots_.empty();
 }
 
+// The one that has rested longest: lines that the reader has in its cache cost twice as much to write.
 std::optional<std::uint32_t> RingWriter::take_slot() {
   if (!collect_returned()) {
     view_.header->writer_waits.store(1);
     if (!collect_returned()) return std::nullopt;
   }
-  const std::uint32_t slot = free_slots_.back();
-  free_slots_.pop_back();
+  const std::uint32_t slot = free_slots_.front();
+  free_slots_.pop_front();
   slots_[slot] = Slot::taken;
   return slot;
 }

@@ -45,7 +45,7 @@ class RingWriter {
   std::uint64_t known_tail_ = 0;  // the reader's, as last read and checked
   bool reader_is_corrupt_ = false;
   std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_slots_;
+  std::deque<std::uint32_t> free_slots_;
   std::deque<std::uint32_t> sent_slots_;  // oldest first
 };
 
