@@ -274,7 +274,8 @@ void Handoff::against_zmq(const std::string& transport) {
 void Handoff::idle() {
   if (!wanted("idle")) return;
   open("auto", WaitStrategy::adaptive);
-  const double before_memory = resident_bytes();
+  // Both map the other's pool while they meet; that is not idling.
+  std::this_thread::sleep_for(std::chrono::seconds(1));
   Request request;
   request.kind = Request::idle;
   partner_.ask(request);
@@ -296,8 +297,8 @@ void Handoff::idle() {
   request.kind = Request::memory;
   partner_.ask(request);
   const double theirs = partner_.answer().at(0);
-  for (const auto& [name, bytes] :
-       {std::pair("memory-sender", before_memory), std::pair("memory-receiver", theirs)}) {
+  const double ours = resident_bytes();
+  for (const auto& [name, bytes] : {std::pair("memory-sender", ours), std::pair("memory-receiver", theirs)}) {
     result.name = name;
     result.yardstick = "pool";
     result.size = static_cast<std::uint64_t>(bytes);

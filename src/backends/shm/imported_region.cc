@@ -32,10 +32,11 @@ Result<std::shared_ptr<RegionMapping>> RegionMapping::create(const RegionKey& ke
   const std::uint64_t end = round_down(key.file_offset + key.size + shape->page - 1, shape->page);
   if (end == first)
     return std::shared_ptr<RegionMapping>(new RegionMapping({}, std::move(file), 0, key, writable));
-  auto mapping = Mapping::map(file.get(), first, end - first, writable);
+  auto mapping = base::Mapping::shared(file.get(), first, end - first,
+                                       writable ? base::MapAccess::read_write : base::MapAccess::read_only);
   if (!mapping) return mapping.error();
   // Advice: without huge pages it is slower, no less right.
-  if (::madvise(mapping->data(), mapping->size(), MADV_HUGEPAGE) != 0) errno = 0;
+  if (::madvise(mapping->bytes().data(), mapping->bytes().size(), MADV_HUGEPAGE) != 0) errno = 0;
   return std::shared_ptr<RegionMapping>(
       new RegionMapping(std::move(*mapping), std::move(file), key.file_offset - first, key, writable));
 }
@@ -54,7 +55,7 @@ std::uint64_t RegionMapping::populate(std::uint64_t done) const {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t first = round_down(from, page);
   // Kernels before 5.14 do not know it: then the first access of each page faults.
-  if (::madvise(mapping_.data() + start_ + first - file_offset_, until - first,
+  if (::madvise(mapping_.bytes().data() + start_ + first - file_offset_, until - first,
                 writable_ ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0) {
     return size_;
   }

@@ -19,14 +19,14 @@ class RegionMapping {
   /// Checks that the file is what the key says. Maps, but does not populate.
   static Result<std::shared_ptr<RegionMapping>> create(const RegionKey& key, base::UniqueFd file);
 
-  std::byte* data() const { return mapping_.data() + start_; }
+  std::byte* data() const { return mapping_.bytes().data() + start_; }
   std::uint64_t size() const { return size_; }
   /// Sets up the page tables for what the file holds, from byte `done` of the region on, some of it a call,
   /// so that nothing on the data path faults. Returns how far it is done.
   std::uint64_t populate(std::uint64_t done) const;
 
  private:
-  RegionMapping(Mapping mapping, base::UniqueFd file, std::uint64_t start, const RegionKey& key,
+  RegionMapping(base::Mapping mapping, base::UniqueFd file, std::uint64_t start, const RegionKey& key,
                 bool writable)
       : mapping_(std::move(mapping)),
         file_(std::move(file)),
@@ -35,7 +35,7 @@ class RegionMapping {
         size_(key.size),
         writable_(writable) {}
 
-  const Mapping mapping_;
+  const base::Mapping mapping_;
   const base::UniqueFd file_;
   const std::uint64_t start_;  // of the region in the mapping, which begins at a page
   const std::uint64_t file_offset_;

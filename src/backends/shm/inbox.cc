@@ -102,9 +102,9 @@ Status Inbox::open_memory(Answer& welcome) {
   const Geometry& g = host_.geometry;
   auto file = create_sealed_file("stagewire-inbox", g.file_size());
   if (!file) return file.error();
-  auto mapping = Mapping::map(file->get(), 0, g.file_size(), true);
+  auto mapping = base::Mapping::shared(file->get(), 0, g.file_size(), base::MapAccess::read_write);
   if (!mapping) return mapping.error();
-  mapping->populate(true);
+  populate_pages(*mapping);
   doorbell_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!doorbell_) return base::system_error("eventfd", errno);
   base::UniqueFd peers_doorbell(::fcntl(doorbell_.get(), F_DUPFD_CLOEXEC, 0));

@@ -4,9 +4,9 @@
 
 namespace stagewire::backends::shm {
 
-InboxMemory::InboxMemory(Mapping mapping, const Geometry& geometry, base::UniqueFd socket)
+InboxMemory::InboxMemory(base::Mapping mapping, const Geometry& geometry, base::UniqueFd socket)
     : mapping_(std::move(mapping)),
-      view_(mapping_.data(), geometry),
+      view_(mapping_.bytes().data(), geometry),
       socket_(std::move(socket)),
       out_(std::make_unique<std::atomic<bool>[]>(geometry.slots)) {}
 

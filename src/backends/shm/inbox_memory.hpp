@@ -14,7 +14,7 @@ namespace stagewire::backends::shm {
 class InboxMemory : public std::enable_shared_from_this<InboxMemory> {
  public:
   /// `socket`: where the writer is told of freed space.
-  InboxMemory(Mapping mapping, const Geometry& geometry, base::UniqueFd socket);
+  InboxMemory(base::Mapping mapping, const Geometry& geometry, base::UniqueFd socket);
 
   const RingView& view() const { return view_; }
   int socket() const { return socket_.get(); }
@@ -29,7 +29,7 @@ class InboxMemory : public std::enable_shared_from_this<InboxMemory> {
  private:
   static void take_back(void* self, std::uint32_t slot);
 
-  const Mapping mapping_;
+  const base::Mapping mapping_;
   const RingView view_;
   const base::UniqueFd socket_;
   const std::unique_ptr<std::atomic<bool>[]> out_;  // our own idea of which slots are lent, one each

@@ -143,14 +143,15 @@ Status Outbox::handle(const Welcome& welcome, Packet& packet) {
   if (shape->size < geometry.file_size()) return corrupt("its inbox is smaller than it says");
   const Status doorbell = check_doorbell(packet.fds[1].get());
   if (!doorbell) return corrupt(doorbell.error().message());
-  auto mapping = Mapping::map(packet.fds[0].get(), 0, geometry.file_size(), true);
+  auto mapping =
+      base::Mapping::shared(packet.fds[0].get(), 0, geometry.file_size(), base::MapAccess::read_write);
   if (!mapping) return mapping.error();
-  mapping->populate(true);
+  populate_pages(*mapping);
   const std::lock_guard lock(control_mutex_);
   if (error_) return *error_;
   inbox_ = std::move(*mapping);
   doorbell_ = std::move(packet.fds[1]);
-  writer_.emplace(RingView(inbox_.data(), geometry));
+  writer_.emplace(RingView(inbox_.bytes().data(), geometry));
   phase_.store(Phase::up, std::memory_order_release);
   return {};
 }

@@ -98,7 +98,7 @@ class Outbox {
   std::map<std::uint64_t, std::weak_ptr<RegionMapping>> mappings_;  // by region
 
   std::mutex ring_mutex_;
-  Mapping inbox_;
+  base::Mapping inbox_;
   base::UniqueFd doorbell_;
   std::optional<RingWriter> writer_;  // set before phase_ becomes `up`, constant then
   std::deque<LateNotification> late_;

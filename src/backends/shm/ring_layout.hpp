@@ -73,12 +73,19 @@ struct Geometry {
   /// Where a position in the stream of records lies in the ring.
   constexpr std::uint64_t wrapped(std::uint64_t position) const { return position & (ring_size - 1); }
   constexpr std::uint64_t slot_words_offset() const { return kPage + ring_size; }
-  constexpr std::uint64_t payload_offset() const {
-    return slot_words_offset() + (slots * sizeof(std::uint32_t) + kPage - 1) / kPage * kPage;
+  static constexpr std::uint64_t whole_pages(std::uint64_t size) {
+    return (size + kPage - 1) / kPage * kPage;
   }
-  constexpr std::uint64_t file_size() const { return payload_offset() + std::uint64_t{slots} * slot_size; }
+  constexpr std::uint64_t payload_offset() const {
+    return slot_words_offset() + whole_pages(slots * sizeof(std::uint32_t));
+  }
+  constexpr std::uint64_t file_size() const {
+    return payload_offset() + whole_pages(std::uint64_t{slots} * slot_size);
+  }
   /// A quarter of the ring: however the ring is filled, an empty one takes it, wrapped or not.
-  constexpr std::size_t max_message() const { return static_cast<std::size_t>(ring_size / 4) - sizeof(RecordHeader); }
+  constexpr std::size_t max_message() const {
+    return static_cast<std::size_t>(ring_size / 4) - sizeof(RecordHeader);
+  }
 };
 
 /// The parts of a mapped inbox. Borrows the mapping.

@@ -12,24 +12,6 @@
 
 namespace stagewire::backends::shm {
 
-Mapping::~Mapping() {
-  if (data_ != nullptr) ::munmap(data_, size_);
-}
-
-Result<Mapping> Mapping::map(int fd, std::uint64_t offset, std::size_t size, bool writable) {
-  const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  void* data = ::mmap(nullptr, size, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
-  if (data == MAP_FAILED) {
-    return base::system_error(base::text("mmap of ", base::size_text(size), " shared memory"), errno);
-  }
-  return Mapping(static_cast<std::byte*>(data), size);
-}
-
-void Mapping::populate(bool writable) const {
-  // Kernels before 5.14 do not know it: then the first access of each page faults.
-  if (::madvise(data_, size_, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0) errno = 0;
-}
-
 Result<base::UniqueFd> create_sealed_file(const char* name, std::size_t size) {
   base::UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return base::system_error("memfd_create", errno);
@@ -40,6 +22,11 @@ Result<base::UniqueFd> create_sealed_file(const char* name, std::size_t size) {
     return base::system_error("sealing a memfd", errno);
   }
   return fd;
+}
+
+void populate_pages(const base::Mapping& mapping) {
+  // Kernels before 5.14 do not know it: then the first access of each page faults.
+  if (::madvise(mapping.bytes().data(), mapping.bytes().size(), MADV_POPULATE_WRITE) != 0) errno = 0;
 }
 
 Result<FileShape> check_sealed(int fd) {
