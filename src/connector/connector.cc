@@ -177,8 +177,10 @@ Status ConnectorImpl::open() {
   core_->set_pool(region_->desc, static_cast<std::uint64_t>(config_.lease_share *
                                                             static_cast<double>(config_.memory_pool_size)));
 
-  outgoing_ = std::make_unique<Publications>(core_, pool_, region_, config_.buffer_ttl_s);
-  incoming_ = std::make_unique<Subscriptions>(core_, pool_, region_, *wish);
+  const auto ttl =
+      std::chrono::duration_cast<base::Duration>(std::chrono::duration<double>(config_.buffer_ttl_s));
+  outgoing_ = std::make_unique<Publications>(core_, pool_, region_, ttl);
+  incoming_ = std::make_unique<Subscriptions>(core_, pool_, region_, *wish, ttl);
   config_.host = core_->desc().host;
   config_.zmq_port = core_->desc().port;
   core_->start();

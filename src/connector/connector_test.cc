@@ -326,6 +326,19 @@ TEST(Connector, closing_ends_every_wait_and_deliveries_stay_valid) {
   got->release();
 }
 
+TEST(Connector, a_key_that_nobody_asks_about_is_forgotten_on_both_sides) {
+  ConnectorPair pair({.ttl_s = 1});
+  ASSERT_TRUE(pair.meet());
+  ASSERT_TRUE(pair.receiver->watch("0", "1", "never", nullptr).ok());
+  EXPECT_EQ(pair.receiver->get("0", "1", "never", {.timeout = ms(1), .metadata = {}}).error().code(),
+            ErrorCode::timeout);
+  pair.await_watch();
+  while (pair.sender->health().watched > 0) std::this_thread::yield();
+  const auto bytes = pattern(100, 1);
+  ASSERT_TRUE(pair.sender->put("0", "1", "never", std::span<const std::byte>(bytes), {}).ok());
+  EXPECT_TRUE(pair.receiver->get("0", "1", "never", {.timeout = ms(20'000), .metadata = {}}).ok());
+}
+
 TEST(Connector, R09_a_sender_restarted_on_the_same_port_works_at_once) {
   ConnectorPair pair({});
   ASSERT_TRUE(pair.meet());

@@ -107,6 +107,17 @@ void Subscriptions::quarantine(memory::Pool::Offset block, std::set<std::uint64_
   }
 }
 
+// With mutex_ held: nobody is to wait any more; the blocks stay in quarantine.
+void Subscriptions::end_pulls(const Error& error) {
+  for (auto& [id, landing] : pulls_) {
+    if (!landing.callback) continue;
+    pool_->quarantine(landing.block);
+    core_->cancel_timer(landing.timer);
+    landing.callback(error.with_context(landing.taken.key));
+    landing.callback = nullptr;
+  }
+}
+
 // With mutex_ held: this engine is gone, it writes no more.
 void Subscriptions::writer_lost(engine::Peer* peer) {
   for (auto pull = pulls_.begin(); pull != pulls_.end();) {

@@ -11,23 +11,21 @@ namespace stagewire::connector {
 namespace {
 
 constexpr std::size_t kMaxAborted = 4096;
+constexpr std::size_t kMaxWatched = 1'000'000;  // keys, of all peers together
 
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(base::steady_clock().now().time_since_epoch().count());
 }
 
+}  // namespace
+
 base::Duration sweep_interval(base::Duration ttl) {
   return std::clamp<base::Duration>(ttl / 10, std::chrono::milliseconds(20), std::chrono::seconds(10));
 }
 
-}  // namespace
-
 Publications::Publications(std::shared_ptr<engine::Core> core, std::shared_ptr<memory::Pool> pool,
-                           std::shared_ptr<engine::LocalRegion> region, double ttl_s)
-    : core_(std::move(core)),
-      pool_(std::move(pool)),
-      region_(std::move(region)),
-      ttl_(std::chrono::duration_cast<base::Duration>(std::chrono::duration<double>(ttl_s))) {
+                           std::shared_ptr<engine::LocalRegion> region, base::Duration ttl)
+    : core_(std::move(core)), pool_(std::move(pool)), region_(std::move(region)), ttl_(ttl) {
   if (ttl_ > base::Duration::zero()) {
     core_->add_timer(base::Deadline::after(sweep_interval(ttl_), core_->clock()), [this] { sweep(); });
   }
@@ -205,6 +203,11 @@ void Publications::on_watch(const engine::PeerPtr& peer, const wire::Watch& watc
   if (const auto aborted = aborted_.find(watch.key); aborted != aborted_.end()) {
     core_->send(*peer,
                 wire::Gone{watch.key, static_cast<std::uint32_t>(ErrorCode::cancelled), aborted->second});
+    return;
+  }
+  if (waiting_.size() >= kMaxWatched && !waiting_.contains(watch.key)) {
+    core_->send(*peer, wire::Gone{watch.key, static_cast<std::uint32_t>(ErrorCode::exhausted),
+                                  base::text(kMaxWatched, " keys are watched already")});
     return;
   }
   std::deque<Waiting>& waiting = waiting_[watch.key];

@@ -37,10 +37,13 @@ struct SenderCounters {
   std::uint64_t watched = 0;    ///< now
 };
 
+/// How often what has outlived `ttl` is looked for.
+base::Duration sweep_interval(base::Duration ttl);
+
 class Publications {
  public:
   Publications(std::shared_ptr<engine::Core> core, std::shared_ptr<memory::Pool> pool,
-               std::shared_ptr<engine::LocalRegion> region, double ttl_s);
+               std::shared_ptr<engine::LocalRegion> region, base::Duration ttl);
 
   /// The caller checked the key and that the size is not zero.
   Status put(std::string_view key, const Source& source, base::Deadline deadline);

@@ -17,12 +17,17 @@ std::uint64_t now_ns() {
 }  // namespace
 
 Subscriptions::Subscriptions(std::shared_ptr<engine::Core> core, std::shared_ptr<memory::Pool> pool,
-                             std::shared_ptr<engine::LocalRegion> region, RouteWish wish)
+                             std::shared_ptr<engine::LocalRegion> region, RouteWish wish, base::Duration ttl)
     : core_(std::move(core)),
       pool_(std::move(pool)),
       region_(std::move(region)),
       wish_(wish),
-      originals_(std::make_unique<OriginalSenders>(*this)) {}
+      ttl_(ttl),
+      originals_(std::make_unique<OriginalSenders>(*this)) {
+  if (ttl_ > base::Duration::zero()) {
+    core_->add_timer(base::Deadline::after(sweep_interval(ttl_), core_->clock()), [this] { sweep(); });
+  }
+}
 
 Subscriptions::~Subscriptions() = default;
 
@@ -30,6 +35,7 @@ Subscriptions::~Subscriptions() = default;
 Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine::DialPtr& dial, Need need) {
   if (const auto found = wanted_.find(key); found != wanted_.end()) {
     const WantedPtr known = found->second;
+    known->last_asked = core_->clock().now();
     if (need > known->need && known->state == State::waiting) {
       known->need = need;
       send_watch(known);
@@ -40,6 +46,7 @@ Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine:
   wanted->key = std::string(key);
   wanted->dial = dial;
   wanted->need = need;
+  wanted->last_asked = core_->clock().now();
   wanted_.emplace(wanted->key, wanted);
   send_watch(wanted);
   return wanted;
@@ -314,6 +321,33 @@ void Subscriptions::close() {
   for (const auto& entry : wanted_) all.push_back(entry.second);
   for (const WantedPtr& wanted : all) fail(wanted, Error(ErrorCode::closed, "the connector was closed"));
   wanted_.clear();
+  end_pulls(Error(ErrorCode::closed, "the connector was closed"));
+}
+
+// What nobody has asked about for a payload's time to live is forgotten, on both sides.
+void Subscriptions::sweep() {
+  std::vector<Taken> unwanted;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    const base::TimePoint now = core_->clock().now();
+    std::vector<WantedPtr> idle;
+    for (const auto& entry : wanted_) {
+      const Wanted& wanted = *entry.second;
+      const bool in_use = !wanted.waiters.empty() || wanted.callback || wanted.watcher;
+      if (!in_use && now - wanted.last_asked > ttl_) idle.push_back(entry.second);
+    }
+    for (const WantedPtr& wanted : idle) {
+      if (wanted->state == State::ready) {
+        unwanted.push_back(move_out(*wanted));
+      } else {
+        if (wanted->peer) core_->send(*wanted->peer, wire::Unwatch{wanted->key}, {}, false);
+        fail(wanted, Error(ErrorCode::cancelled, "nobody has asked for it for too long"));
+      }
+    }
+  }
+  for (const Taken& taken : unwanted) give_back(taken, false);
+  core_->add_timer(base::Deadline::after(sweep_interval(ttl_), core_->clock()), [this] { sweep(); });
 }
 
 ReceiverCounters Subscriptions::counters() const {

@@ -47,7 +47,7 @@ struct ReceiverCounters {
 class Subscriptions {
  public:
   Subscriptions(std::shared_ptr<engine::Core> core, std::shared_ptr<memory::Pool> pool,
-                std::shared_ptr<engine::LocalRegion> region, RouteWish wish);
+                std::shared_ptr<engine::LocalRegion> region, RouteWish wish, base::Duration ttl);
   ~Subscriptions();
 
   using Callback = std::function<void(Result<Delivery>)>;
@@ -93,6 +93,7 @@ class Subscriptions {
     MessagePayload payload;
     std::optional<Delivery> delivery;  ///< ready already: from a sender of the original's kind
     std::optional<Error> error;
+    base::TimePoint last_asked;
     engine::EventList waiters;
     Callback callback;                  ///< of get_async
     std::optional<std::uint64_t> size;  ///< that its metadata names
@@ -128,6 +129,7 @@ class Subscriptions {
   Error waited_in_vain(const Wanted& wanted);
   Status check_size(const Wanted& wanted, std::optional<std::uint64_t> size);
   // and without it:
+  void sweep();
   void deadline_passed(const WantedPtr& wanted);
 
   // receiving.cc, without mutex_:
@@ -160,11 +162,13 @@ class Subscriptions {
   Result<std::shared_ptr<engine::LocalRegion>> landing_region();
   void quarantine(memory::Pool::Offset block, std::set<std::uint64_t> suspects);
   void writer_lost(engine::Peer* peer);
+  void end_pulls(const Error& error);
 
   const std::shared_ptr<engine::Core> core_;
   const std::shared_ptr<memory::Pool> pool_;
   const std::shared_ptr<engine::LocalRegion> region_;
   const RouteWish wish_;
+  const base::Duration ttl_;  ///< zero = for ever
 
   mutable std::mutex mutex_;
   bool closed_ = false;

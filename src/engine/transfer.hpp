@@ -25,6 +25,7 @@ class Core;
 class EventList {
  public:
   void add(base::Event* event) { events_.push_back(event); }
+  bool empty() const { return events_.empty(); }
   void remove(base::Event* event) { std::erase(events_, event); }
   void set_all() {
     for (base::Event* event : events_) event->set();
