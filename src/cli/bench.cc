@@ -1,8 +1,8 @@
 // stagewire bench NAME: measures against yardsticks taken in the same run.
 #include <CLI/CLI.hpp>
 
-#include "../../bench/handoff.hpp"
-#include "../../bench/partner.hpp"
+#include "bench/handoff.hpp"
+#include "bench/partner.hpp"
 #include "cli/commands.hpp"
 #include "stagewire/log.hpp"
 
