@@ -186,8 +186,9 @@ class Connector {
   /// Returns at once; `callback` gets the result, once, on a thread of the library (it must not block).
   virtual Status get_async(std::string_view from_stage, std::string_view to_stage, std::string_view key,
                            const GetOptions& options, std::function<void(Result<Delivery>)> callback) = 0;
-  /// Calls back, once, when the key can be got without waiting, or with the reason why it never can. An empty callback
-  /// only tells the sender beforehand: the payload then comes as soon as it is put, and a later get() need not ask.
+  /// Calls back, once, when the key can be got without waiting, or with the reason why it never can. An empty
+  /// callback only tells the sender beforehand: the payload then comes as soon as it is put, and a later
+  /// get() need not ask.
   virtual Status watch(std::string_view from_stage, std::string_view to_stage, std::string_view key,
                        std::function<void(Status)> callback) = 0;
   /// This side no longer wants the key: waiting gets end with `cancelled`, the sender is told.

@@ -36,7 +36,8 @@ class WakeEvent {
     if (::write(fd_.get(), &one, sizeof one) < 0) return;
     rung_.store(true);
   }
-  /// The thread that sleeps on fd(): what rang before was for an earlier sleep. Costs a system call only if it did.
+  /// The thread that sleeps on fd(): what rang before was for an earlier sleep. Costs a system call only if
+  /// it did.
   void forget() {
     if (!rung_.load(std::memory_order_relaxed) || !rung_.exchange(false)) return;
     std::uint64_t count = 0;
@@ -46,7 +47,7 @@ class WakeEvent {
  private:
   base::UniqueFd fd_;
   std::atomic<bool> armed_{false};
-  std::atomic<bool> rung_{false};   ///< set after the write: one that is seen too late wakes once for nothing
+  std::atomic<bool> rung_{false};  ///< set after the write: one that is seen too late wakes once for nothing
 };
 
 }  // namespace stagewire::backend

@@ -7,5 +7,6 @@ namespace stagewire::base {
 
 }  // namespace stagewire::base
 
-#define STAGEWIRE_CHECK(condition, why) \
-  (static_cast<bool>(condition) ? void() : ::stagewire::base::check_failed(#condition, __FILE__, __LINE__, why))
+#define STAGEWIRE_CHECK(condition, why)  \
+  (static_cast<bool>(condition) ? void() \
+                                : ::stagewire::base::check_failed(#condition, __FILE__, __LINE__, why))

@@ -50,8 +50,12 @@ void write_to_stderr(LogLevel level, std::string_view room, std::string_view tex
 
 }  // namespace
 
-void set_log_level(LogLevel level) { writer().level = level; }
-LogLevel log_level() { return writer().level; }
+void set_log_level(LogLevel level) {
+  writer().level = level;
+}
+LogLevel log_level() {
+  return writer().level;
+}
 
 void set_log_sink(std::function<void(LogLevel, std::string_view, std::string_view)> sink) {
   const std::lock_guard lock(writer().mutex);

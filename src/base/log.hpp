@@ -18,8 +18,8 @@ void log(LogLevel level, std::string_view room, const Parts&... parts) {
   if (level >= log_level()) write_log(level, room, text(parts...));
 }
 
-/// Lets the first of a flood through, then at most one a second, which says how many were held back: a flood of
-/// consequences must not hide the root cause (R25). One for each place that can flood.
+/// Lets the first of a flood through, then at most one a second, which says how many were held back: a flood
+/// of consequences must not hide the root cause (R25). One for each place that can flood.
 class LogLimiter {
  public:
   /// nullopt = hold back; else how many were held back since the last line.

@@ -52,7 +52,8 @@ TEST(Supervisor, a_stage_that_dies_ends_the_others_and_is_named_with_its_last_wo
 
 TEST(Supervisor, stages_that_ignore_everything_are_killed) {
   Lines lines;
-  Supervisor supervisor(shell_stages(2, "trap '' INT TERM HUP PIPE; [ $1 = 0 ] && exit 1; exec sleep 600"), lines);
+  Supervisor supervisor(shell_stages(2, "trap '' INT TERM HUP PIPE; [ $1 = 0 ] && exit 1; exec sleep 600"),
+                        lines);
   const Status status = supervisor.run();
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().message(), HasSubstr("stage 0 (sh"));

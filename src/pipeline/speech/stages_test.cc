@@ -1,4 +1,5 @@
-// The three stages, each over a context without processes: their chunks travel encoded, as they do over a connector.
+// The three stages, each over a context without processes: their chunks travel encoded, as they do over a
+// connector.
 #include "pipeline/speech/stages.hpp"
 
 #include <fcntl.h>
@@ -58,7 +59,9 @@ class BufferContext final : public StageContext {
   std::vector<double> progress;
 };
 
-std::string example() { return std::string(STAGEWIRE_SOURCE_DIR) + "/examples/speech.wav"; }
+std::string example() {
+  return std::string(STAGEWIRE_SOURCE_DIR) + "/examples/speech.wav";
+}
 
 std::deque<Bytes> frames_of(const std::string& input) {
   BufferContext reader;
@@ -87,17 +90,20 @@ CodeChunk parse(const Bytes& bytes) {
 TEST(SpeechStages, together_write_what_one_process_makes_bit_for_bit) {
   const test::TempDir dir;
   BufferContext decoder;
-  decoder.received = codes_of(frames_of(example()), {{"codec_chunk_frames", 25}, {"initial_codec_chunk_frames", 5}});
+  decoder.received =
+      codes_of(frames_of(example()), {{"codec_chunk_frames", 25}, {"initial_codec_chunk_frames", 5}});
   const base::UniqueFd file(::open(dir.file("out.wav").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   decoder.output_file = file.get();
   const Status status = decode_speech(decoder);
   ASSERT_TRUE(status.ok()) << status.error().to_string();
-  EXPECT_EQ(test::read_file(dir.file("out.wav")), test::wav_file({}, test::pcm16_bytes(*code_in_one_process(example()))));
+  EXPECT_EQ(test::read_file(dir.file("out.wav")),
+            test::wav_file({}, test::pcm16_bytes(*code_in_one_process(example()))));
 }
 
 TEST(SpeechStages, the_reader_sends_five_frames_a_chunk_and_keeps_the_pace) {
   const test::TempDir dir;
-  test::write_file(dir.file("a.wav"), test::wav_file({}, test::pcm16_bytes(std::vector<std::int16_t>(7 * 320 + 1))));
+  test::write_file(dir.file("a.wav"),
+                   test::wav_file({}, test::pcm16_bytes(std::vector<std::int16_t>(7 * 320 + 1))));
   BufferContext reader;
   reader.input_file = dir.file("a.wav");
   ASSERT_TRUE(read_speech(reader).ok());
@@ -110,7 +116,8 @@ TEST(SpeechStages, the_reader_sends_five_frames_a_chunk_and_keeps_the_pace) {
   EXPECT_EQ(last->values.size(), 3U * 320) << "the last frame is filled up";
   EXPECT_TRUE(last->finished);
   EXPECT_EQ(first->stream.sample_count, 7U * 320 + 1);
-  EXPECT_THAT(reader.paced, ::testing::ElementsAre(std::chrono::milliseconds(100), std::chrono::milliseconds(160)));
+  EXPECT_THAT(reader.paced,
+              ::testing::ElementsAre(std::chrono::milliseconds(100), std::chrono::milliseconds(160)));
   EXPECT_DOUBLE_EQ(reader.progress.back(), (7 * 320 + 1) / 16'000.0);
 }
 
@@ -156,25 +163,30 @@ TEST(SpeechStages, a_stream_that_breaks_off_is_an_error) {
   const base::UniqueFd file(::open(dir.file("out.wav").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   decoder.output_file = file.get();
   decoder.received = codes_of(frames_of(example()), {});
-  decoder.received.erase(decoder.received.begin() + 2);   // as if a chunk had been lost
+  decoder.received.erase(decoder.received.begin() + 2);  // as if a chunk had been lost
   const Status status = decode_speech(decoder);
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().message(), HasSubstr("the stream ended after"));
 }
 
 TEST(SpeechStages, payloads_that_are_no_chunks_are_corrupt) {
-  const Value meta = Value::Map{{"finished", true}, {"sample_rate", 16'000}, {"channels", 1}, {"sample_count", 320},
-                                {"lookahead", 0}};
+  const Value meta = Value::Map{
+      {"finished", true}, {"sample_rate", 16'000}, {"channels", 1}, {"sample_count", 320}, {"lookahead", 0}};
   const std::vector<float> values(320);
   TensorView tensor{DType::float32, {1, 320}, std::as_bytes(std::span(values)).data(), {}};
   EXPECT_TRUE(read_frame_chunk(Value::Map{{"audio", tensor}, {"meta", meta}}).ok());
-  EXPECT_TRUE(read_code_chunk(Value::Map{{"codes", Value::Map{{"audio", Value::List{}}}}, {"meta", meta}}).ok());
+  EXPECT_TRUE(
+      read_code_chunk(Value::Map{{"codes", Value::Map{{"audio", Value::List{}}}}, {"meta", meta}}).ok());
 
   TensorView wide = tensor;
   wide.shape = {2, 160};
-  const std::vector<Value> bad{Value(), Value::Map{}, Value::Map{{"meta", meta}}, Value::Map{{"audio", tensor}},
-                               Value::Map{{"audio", 7}, {"codes", 7}, {"meta", meta}},
-                               Value::Map{{"audio", wide}, {"codes", Value::Map{{"audio", Value::List{7}}}}, {"meta", meta}}};
+  const std::vector<Value> bad{
+      Value(),
+      Value::Map{},
+      Value::Map{{"meta", meta}},
+      Value::Map{{"audio", tensor}},
+      Value::Map{{"audio", 7}, {"codes", 7}, {"meta", meta}},
+      Value::Map{{"audio", wide}, {"codes", Value::Map{{"audio", Value::List{7}}}}, {"meta", meta}}};
   for (const Value& payload : bad) {
     EXPECT_EQ(read_frame_chunk(payload).error().code(), ErrorCode::corrupt);
     EXPECT_EQ(read_code_chunk(payload).error().code(), ErrorCode::corrupt);
