@@ -6,6 +6,13 @@
 #include "base/text.hpp"
 
 namespace stagewire::pipeline {
+namespace {
+
+/// How many chunks a stage asks for beforehand: they come as soon as they are put. Eight hide the way there
+/// and back and are little to keep.
+constexpr std::uint64_t kAskAhead = 8;
+
+}  // namespace
 
 std::int64_t now_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(base::steady_clock().now().time_since_epoch())
@@ -19,11 +26,25 @@ std::string ConnectorContext::key(int from_stage, std::uint64_t chunk) const {
   return base::text(assignment_.request_id, "_", from_stage, "_", chunk);
 }
 
+/// The connector answers a chunk that was asked for and never comes when it is closed.
+Status ConnectorContext::ask_ahead() {
+  for (; asked_ < received_ + kAskAhead; ++asked_) {
+    if (Status status =
+            connector_.watch(std::to_string(assignment_.upstream), std::to_string(assignment_.stage_id),
+                             key(assignment_.upstream, asked_), [](const Status&) {});
+        !status.ok()) {
+      return status;
+    }
+  }
+  return {};
+}
+
 Result<Chunk> ConnectorContext::receive() {
   STAGEWIRE_CHECK(assignment_.upstream >= 0, "the first stage receives nothing");
   const auto context = [this] {
     return base::text("chunk ", received_, " from stage ", assignment_.upstream);
   };
+  if (Status status = ask_ahead(); !status.ok()) return status.error().with_context(context());
   GetOptions options;
   options.timeout = timeout();
   auto delivery = connector_.get(std::to_string(assignment_.upstream), std::to_string(assignment_.stage_id),
@@ -40,11 +61,14 @@ Result<Chunk> ConnectorContext::receive() {
 
 Status ConnectorContext::send(const Value& payload) {
   STAGEWIRE_CHECK(assignment_.downstream >= 0, "the last stage sends nothing");
+  const auto context = [this] { return base::text("chunk ", sent_, " to stage ", assignment_.downstream); };
+  // No further ahead of the next stage than it has asked: what lies around costs memory and comes late.
+  if (Status status = connector_.drain(timeout()); !status.ok())
+    return status.error().with_context(context());
   const auto put =
       connector_.put(std::to_string(assignment_.stage_id), std::to_string(assignment_.downstream),
                      key(assignment_.stage_id, sent_), payload, PutOptions{timeout()});
-  if (!put.ok())
-    return put.error().with_context(base::text("chunk ", sent_, " to stage ", assignment_.downstream));
+  if (!put.ok()) return put.error().with_context(context());
   ++sent_;
   return {};
 }

@@ -33,10 +33,12 @@ class ConnectorContext final : public StageContext {
  private:
   Milliseconds timeout() const { return Milliseconds(assignment_.timeout_ms); }
   std::string key(int from_stage, std::uint64_t chunk) const;
+  Status ask_ahead();
 
   const Assignment& assignment_;
   Connector& connector_;
   StageControl& control_;
+  std::uint64_t asked_ = 0;  // chunks, as the others
   std::uint64_t received_ = 0;
   std::uint64_t received_bytes_ = 0;
   std::int64_t last_received_us_ = 0;

@@ -31,7 +31,8 @@ class StageContext {
 
   /// Waits for the next chunk of the stage before this one.
   virtual Result<Chunk> receive() = 0;
-  /// Gives the next chunk to the stage after this one; waits while its memory is full. The payload is copied.
+  /// Gives the next chunk to the stage after this one; waits until it has taken the chunks before, and while
+  /// memory is full. The payload is copied.
   virtual Status send(const Value& payload) = 0;
   /// Where the pipeline runs in real time: waits until so much time has passed since the first call. Else
   /// returns at once.

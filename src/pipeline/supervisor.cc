@@ -31,7 +31,6 @@ Supervisor::Supervisor(RunOptions options, PipelineObserver& observer)
 Status Supervisor::run() {
   if (Status status = start_all(); !status.ok())
     return status;  // those that were started are killed with *this
-  last_event_ = base::steady_clock().now();
   while (!all_ended()) {
     wait_for_events();
     advance();
@@ -69,6 +68,7 @@ Status Supervisor::start_stage(const StageLaunch& launch) {
   if (!process.ok()) return process.error();
   stages_.emplace_back(launch.name, std::move(*process), std::move(channel->first));
   stages_.back().stage_id = assignment.stage_id;
+  stages_.back().last_heard = base::steady_clock().now();
   return stages_.back().channel.send(assignment, /*wait=*/false);
 }
 
@@ -82,9 +82,10 @@ void Supervisor::wait_for_events() {
   }
   fds.push_back({stopping_ ? -1 : options_.stop_fd, POLLIN, 0});
   const auto now = base::steady_clock().now();
-  const auto left =
-      stopping_ ? kill_at_.left(now) : base::Deadline::at(last_event_ + options_.timeout).left(now);
-  if (::poll(fds.data(), fds.size(), poll_timeout(left)) <= 0) return;
+  const Stage* silent = longest_silent();
+  auto deadline = stopping_ ? kill_at_ : base::Deadline::never();
+  if (!stopping_ && silent != nullptr) deadline = base::Deadline::at(silent->last_heard + options_.timeout);
+  if (::poll(fds.data(), fds.size(), poll_timeout(deadline.left(now))) <= 0) return;
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     if (fds[3 * i].revents != 0) take_messages(i);
     if (fds[3 * i + 1].revents != 0) take_output(stages_[i]);
@@ -108,7 +109,7 @@ void Supervisor::take_messages(std::size_t index) {
       return;
     }
     if (!message->has_value()) return;
-    last_event_ = base::steady_clock().now();
+    stage.last_heard = base::steady_clock().now();
     take_message(index, std::move(**message));
   }
 }
@@ -141,7 +142,6 @@ void Supervisor::take_exit(std::size_t index) {
   stage.exit = stage.process.try_reap();
   if (!stage.exit) return;
   if (stage.channel_open) take_messages(index);  // what it said last, if poll() saw its end first
-  last_event_ = base::steady_clock().now();
   const bool as_told = finishing_ && stage.exit->success();
   if (!as_told && !stage.killed) note_failure(stage);
   if (stage.output_open) take_output(stage);
@@ -162,17 +162,18 @@ void Supervisor::advance() {
   } else if (!finishing_ && all([](const Stage& stage) { return stage.done.has_value(); })) {
     finishing_ = true;
     send_all(Finish{});
+    for (Stage& stage : stages_) stage.last_heard = base::steady_clock().now();
   }
 }
 
 void Supervisor::send_start() {
   started_ = true;
-  times_.started_us =
-      std::chrono::duration_cast<std::chrono::microseconds>(base::steady_clock().now().time_since_epoch())
-          .count();
+  const auto now = base::steady_clock().now();
+  times_.started_us = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     Start start;
     if (i > 0) start = {stages_[i - 1].ready->host, stages_[i - 1].ready->port};
+    stages_[i].last_heard = now;
     // A stage that is gone shows it by its end.
     static_cast<void>(stages_[i].channel.send(start, /*wait=*/false));
   }
@@ -190,9 +191,11 @@ void Supervisor::stop_all() {
 
 void Supervisor::enforce_deadlines() {
   const auto now = base::steady_clock().now();
-  if (!stopping_ && now - last_event_ >= options_.timeout) {
-    verdict_ = base::error(ErrorCode::timeout, "nothing happened for ", options_.timeout.count(),
-                           " ms; waiting for ", waiting_for(), " (--timeout sets the limit)");
+  const Stage* silent = longest_silent();
+  if (!stopping_ && silent != nullptr && now - silent->last_heard >= options_.timeout) {
+    verdict_ = base::error(ErrorCode::timeout, "nothing was heard from stage ", silent->stage_id, " (",
+                           silent->name, ", pid ", silent->process.pid(), ") for ", options_.timeout.count(),
+                           " ms (--timeout sets the limit)");
     stop_all();
   }
   if (stopping_ && kill_at_.passed(now)) {
@@ -210,14 +213,20 @@ bool Supervisor::all_ended() const {
   return std::all_of(stages_.begin(), stages_.end(), [](const Stage& stage) { return stage.ended(); });
 }
 
-std::string Supervisor::waiting_for() const {
-  std::string names;
+/// Whether it is this stage's turn to say something, or to end.
+bool Supervisor::is_awaited(const Stage& stage) const {
+  if (stage.exit) return false;
+  if (finishing_) return true;
+  return started_ ? !stage.done : !stage.ready;
+}
+
+/// nullptr when no stage is awaited.
+const Supervisor::Stage* Supervisor::longest_silent() const {
+  const Stage* silent = nullptr;
   for (const Stage& stage : stages_) {
-    const bool waited_for = started_ ? (finishing_ ? !stage.exit : !stage.done) : !stage.ready;
-    if (waited_for)
-      names += base::text(names.empty() ? "" : ", ", "stage ", stage.stage_id, " (", stage.name, ")");
+    if (is_awaited(stage) && (silent == nullptr || stage.last_heard < silent->last_heard)) silent = &stage;
   }
-  return names;
+  return silent;
 }
 
 std::vector<StageOutcome> Supervisor::outcomes() const {

@@ -64,7 +64,8 @@ class Supervisor {
     std::optional<Failed> failed;
     std::optional<ExitStatus> exit;
     std::uint64_t failure_order = 0;
-    bool killed = false;  // by us
+    base::TimePoint last_heard{};  // or when it was last told to do something
+    bool killed = false;           // by us
 
     bool ended() const { return exit.has_value() && !output_open; }
   };
@@ -83,7 +84,8 @@ class Supervisor {
   void stop_all();
   void enforce_deadlines();
   bool all_ended() const;
-  std::string waiting_for() const;
+  bool is_awaited(const Stage& stage) const;
+  const Stage* longest_silent() const;
   std::vector<StageOutcome> outcomes() const;
 
   RunOptions options_;
@@ -95,7 +97,6 @@ class Supervisor {
   bool stopping_ = false;
   std::optional<Error> verdict_;  // a reason for stopping that no stage gave
   std::uint64_t failures_ = 0;
-  base::TimePoint last_event_{};
   base::Deadline kill_at_ = base::Deadline::never();
 };
 

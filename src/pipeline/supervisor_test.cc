@@ -59,7 +59,7 @@ TEST(Supervisor, stages_that_ignore_everything_are_killed) {
   EXPECT_THAT(status.error().message(), HasSubstr("stage 0 (sh"));
 }
 
-TEST(Supervisor, R05_silence_ends_with_the_names_of_those_that_are_waited_for) {
+TEST(Supervisor, R05_silence_ends_the_run_and_the_silent_one_is_named) {
   Lines lines;
   RunOptions options = shell_stages(2, "exec sleep 600");
   options.timeout = Milliseconds(50);
@@ -67,7 +67,7 @@ TEST(Supervisor, R05_silence_ends_with_the_names_of_those_that_are_waited_for) {
   const Status status = supervisor.run();
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code(), ErrorCode::timeout);
-  EXPECT_THAT(status.error().message(), HasSubstr("waiting for stage 0 (sh), stage 1 (sh)"));
+  EXPECT_THAT(status.error().message(), HasSubstr("nothing was heard from stage 0 (sh, pid "));
 }
 
 TEST(Supervisor, a_readable_stop_descriptor_ends_the_run) {

@@ -231,7 +231,7 @@ TEST_P(ServeFaults, R05_a_stage_that_stays_stopped_ends_the_run_at_the_timeout) 
   auto serve = start(example(), {"--rate", "real", "--timeout", "2"});
   serve.wait_for_audio(2);
   ASSERT_EQ(::kill(serve.stage(GetParam()), SIGSTOP), 0);
-  expect_run_error(serve, "error: ");
+  expect_run_error(serve, "error: timeout: ");
 }
 
 INSTANTIATE_TEST_SUITE_P(EachStage, ServeFaults, ::testing::Values(0, 1, 2),
