@@ -1,10 +1,5 @@
 #include "control/control_plane.hpp"
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/resource.h>
-#include <sys/timerfd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -18,10 +13,11 @@
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
-#include "base/log.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
+#include "control/control_errors.hpp"
+#include "control/event_set.hpp"
 #include "control/host_address.hpp"
+#include "control/peer_complaints.hpp"
 
 namespace stagewire::control {
 namespace {
@@ -38,20 +34,12 @@ constexpr int kMessagesAtOnce = 64;  // from one socket in one progress(), so th
 constexpr int kHeartbeatsMissed = 5;
 constexpr std::size_t kKeySize = 40;  // Z85 of 32 bytes
 
-// What an epoll event belongs to; dials have their own ids.
-constexpr DialId kRouterTag = 0;
-constexpr DialId kAttentionTag = UINT64_MAX;
-constexpr DialId kTimerTag = UINT64_MAX - 1;
+constexpr EventSet::Tag kRouterTag = 0;  // dials have their own ids
 
 constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 constexpr int kUp = ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
 constexpr int kDown = ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED | kHandshakeFailed;
-
-/// The wildcard addresses stand for every address of the machine, so they name none.
-bool is_wildcard(std::string_view address) {
-  return address == "0.0.0.0" || address == "::";
-}
 
 std::span<const std::byte> bytes_of(const zmq::message_t& message) {
   return {message.data<std::byte>(), message.size()};
@@ -137,23 +125,17 @@ class ZmqControlPlane final : public ControlPlane {
   void hang_up(DialId id) override;
   Status send(DialId id, std::span<const std::byte> payload) override;
   Status answer(const CallerId& caller, std::span<const std::byte> payload) override;
-  int wait_fd() const override { return epoll_.get(); }
+  int wait_fd() const override { return events_.fd(); }
   std::size_t progress(ControlSink& sink) override;
-  std::uint64_t malformed_count() const override { return malformed_; }
+  std::uint64_t malformed_count() const override { return complaints_.malformed_count(); }
 
  private:
-  using DialPointer =
-      std::shared_ptr<Dial>;  // shared, since a call to the sink may hang up the dial it is about
+  // Shared, since a call to the sink may hang up the dial it is about.
+  using DialPointer = std::shared_ptr<Dial>;
 
-  Result<std::string> choose_host() const;
-  Status open_wait_set();
   Status open_keys();
   Status bind(const std::string& address);
-  Error bind_error(const std::string& address, int error_number) const;
   void set_common_options(zmq::socket_t& socket) const;
-  void watch(int fd, DialId tag) const;
-  void unwatch(int fd) const;
-  void make_due(DialId tag);
   void schedule(Dial& dial, TimePoint when);
 
   Status connect(Dial& dial);
@@ -161,7 +143,6 @@ class ZmqControlPlane final : public ControlPlane {
   void retry_later(Dial& dial);
   std::size_t run_timers(ControlSink& sink);
 
-  std::vector<DialId> take_ready();
   std::size_t serve_callers(ControlSink& sink);
   std::size_t serve(Dial& dial, ControlSink& sink);
   std::size_t came_up(Dial& dial, ControlSink& sink);
@@ -169,7 +150,6 @@ class ZmqControlPlane final : public ControlPlane {
   std::size_t deliver_answers(Dial& dial, ControlSink& sink, int most);
   void flush(Dial& dial);
   Status keep(Dial& dial, std::span<const std::byte> payload);
-  void count_malformed(std::string_view from, std::size_t frames);
 
   const ControlOptions options_;
   std::string host_;
@@ -181,60 +161,21 @@ class ZmqControlPlane final : public ControlPlane {
   DialId next_dial_ = 1;
   std::uint64_t tries_ = 0;
 
-  base::UniqueFd epoll_;
-  base::UniqueFd attention_;  // an eventfd, readable while due_ is not empty
-  base::UniqueFd timer_;
-  TimePoint timer_at_ = TimePoint::max();
-  std::vector<DialId> due_;  // have input whose wake-up was swallowed, or more than one progress() takes
-  std::uint64_t malformed_ = 0;
-  base::LogLimiter malformed_log_;
-  base::LogLimiter handshake_log_;
-  base::LogLimiter connect_log_;
+  EventSet events_;  // a tag is due when its wake-up was swallowed, or it has more than one progress() takes
+  PeerComplaints complaints_;
 };
 
 // --- opening ---
 
 Status ZmqControlPlane::open() {
-  if (options_.heartbeat_ms < 0 || options_.max_message_size == 0 || options_.send_queue == 0) {
-    return base::error(ErrorCode::invalid_argument, "control plane: heartbeat_ms ", options_.heartbeat_ms,
-                       ", max_message_size ", options_.max_message_size, ", send_queue ", options_.send_queue,
-                       ": sizes must be above zero and times not below");
-  }
+  if (Status sizes = check_sizes(options_); !sizes) return sizes;
   context_.set(zmq::ctxopt::max_sockets, kSocketLimit);
-  if (Status opened = open_wait_set(); !opened) return opened;
+  if (Status opened = events_.open(); !opened) return opened;
   if (Status opened = open_keys(); !opened) return opened;
   if (!options_.listen) return {};
-  Result<std::string> address = choose_host();
+  Result<std::string> address = choose_listen_address(options_.host, options_.same_host_only);
   if (!address) return address.error();
   return bind(*address);
-}
-
-Result<std::string> ZmqControlPlane::choose_host() const {
-  if (options_.host == "auto") {
-    Result<AddressChoice> choice =
-        choose_address(interface_addresses(), default_route_interface(), options_.same_host_only);
-    if (!choice) return choice.error();
-    base::log(LogLevel::info, "control", "host: auto is ", choice->address, ": ", choice->reason);
-    return choice->address;
-  }
-  Result<std::string> address = resolve_host(options_.host);
-  if (!address) return address;
-  if (is_wildcard(*address)) {
-    return base::error(ErrorCode::invalid_argument, "host ", *address,
-                       " stands for every address and cannot be told to peers; write one address, or `auto`");
-  }
-  return address;
-}
-
-Status ZmqControlPlane::open_wait_set() {
-  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  attention_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!epoll_ || !attention_ || !timer_)
-    return base::system_error("opening the control plane's wait set", errno);
-  watch(attention_.get(), kAttentionTag);
-  watch(timer_.get(), kTimerTag);
-  return {};
 }
 
 // Everybody has the same pair of keys. Its public half is told to nobody and never crosses the network, so
@@ -270,32 +211,16 @@ Status ZmqControlPlane::bind(const std::string& address) {
     router_.set(zmq::sockopt::curve_server, true);
     router_.set(zmq::sockopt::curve_secretkey, options_.secret_key);
   }
-  if (zmq_bind(router_.handle(), endpoint->c_str()) != 0) return bind_error(address, errno);
+  if (zmq_bind(router_.handle(), endpoint->c_str()) != 0) {
+    const int failure = errno;
+    return bind_error(address, options_.port, failure, zmq_strerror(failure));
+  }
   const std::string bound = router_.get(zmq::sockopt::last_endpoint);
   host_ = address;
   port_ = std::stoi(bound.substr(bound.rfind(':') + 1));
-  watch(router_.get(zmq::sockopt::fd), kRouterTag);
-  make_due(kRouterTag);
+  events_.watch(router_.get(zmq::sockopt::fd), kRouterTag);
+  events_.make_due(kRouterTag);
   return {};
-}
-
-Error ZmqControlPlane::bind_error(const std::string& address, int error_number) const {
-  const std::string where = base::text("cannot listen on ", address, " port ", options_.port, ": ");
-  if (error_number == EADDRINUSE) {
-    const std::string owner = port_owner(address, options_.port);
-    return base::error(ErrorCode::conflict, where, "the port is in use by ",
-                       owner.empty() ? "a process that cannot be found" : owner,
-                       "; choose another port, or 0 for any free one");
-  }
-  if (error_number == EADDRNOTAVAIL || error_number == ENODEV) {
-    return base::error(ErrorCode::invalid_argument, where,
-                       "this machine has no such address; choose one of its ", "own, or `auto`");
-  }
-  if (error_number == EACCES) {
-    return base::error(ErrorCode::permission, where,
-                       "the system does not allow it; ports below 1024 are for root");
-  }
-  return base::error(ErrorCode::failed, where, zmq_strerror(error_number));
 }
 
 void ZmqControlPlane::set_common_options(zmq::socket_t& socket) const {
@@ -308,52 +233,6 @@ void ZmqControlPlane::set_common_options(zmq::socket_t& socket) const {
   socket.set(zmq::sockopt::tcp_keepalive_idle, 10);
   socket.set(zmq::sockopt::tcp_keepalive_intvl, 5);
   socket.set(zmq::sockopt::tcp_keepalive_cnt, 3);
-}
-
-// --- the wait set ---
-
-void ZmqControlPlane::watch(int fd, DialId tag) const {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = tag;
-  STAGEWIRE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0,
-                  "a descriptor of ours cannot be watched");
-}
-
-void ZmqControlPlane::unwatch(int fd) const {
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-}
-
-void ZmqControlPlane::make_due(DialId tag) {
-  if (std::find(due_.begin(), due_.end(), tag) != due_.end()) return;
-  if (due_.empty()) eventfd_write(attention_.get(), 1);
-  due_.push_back(tag);
-}
-
-void ZmqControlPlane::schedule(Dial& dial, TimePoint when) {
-  dial.act_at = when;
-  if (when >= timer_at_) return;
-  timer_at_ = when;
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(when.time_since_epoch());
-  itimerspec spec{};
-  spec.it_value.tv_sec = seconds.count();
-  spec.it_value.tv_nsec = (when.time_since_epoch() - seconds).count();
-  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
-}
-
-std::vector<DialId> ZmqControlPlane::take_ready() {
-  std::vector<DialId> ready = std::exchange(due_, {});
-  if (!ready.empty()) {
-    eventfd_t ignored = 0;
-    eventfd_read(attention_.get(), &ignored);
-  }
-  std::array<epoll_event, 64> events{};
-  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    const DialId tag = events[static_cast<std::size_t>(i)].data.u64;
-    if (std::find(ready.begin(), ready.end(), tag) == ready.end()) ready.push_back(tag);
-  }
-  return ready;
 }
 
 // --- connections that we dial ---
@@ -400,29 +279,24 @@ Status ZmqControlPlane::connect(Dial& dial) try {
   dealer.connect(dial.endpoint);
   connection.dealer_fd = dealer.get(zmq::sockopt::fd);
   connection.monitor_fd = connection.monitor.get(zmq::sockopt::fd);
-  watch(connection.dealer_fd, dial.id);
-  watch(connection.monitor_fd, dial.id);
+  events_.watch(connection.dealer_fd, dial.id);
+  events_.watch(connection.monitor_fd, dial.id);
   dial.connection = std::move(connection);
   schedule(dial, base::steady_clock().now() + kConnectTimeout);
-  make_due(dial.id);
+  events_.make_due(dial.id);
   return {};
 } catch (const zmq::error_t& failure) {
-  if (failure.num() != EMFILE && failure.num() != ENFILE) {
-    return base::error(ErrorCode::failed, "cannot call ", dial.endpoint, ": ", failure.what());
+  if (failure.num() == EMFILE || failure.num() == ENFILE) {
+    return out_of_descriptors(dial.endpoint, dials_.size(), kSocketLimit / 3);
   }
-  rlimit files{};
-  getrlimit(RLIMIT_NOFILE, &files);
-  return base::error(ErrorCode::exhausted, "cannot call ", dial.endpoint,
-                     ": out of sockets or file descriptors with ", dials_.size(),
-                     " peers called already; each takes 4 descriptors of ", files.rlim_cur,
-                     " (raise it with `ulimit -n`), and at most ", kSocketLimit / 3, " peers are possible");
+  return base::error(ErrorCode::failed, "cannot call ", dial.endpoint, ": ", failure.what());
 }
 
 void ZmqControlPlane::disconnect(Dial& dial) {
   if (!dial.connection) return;
   // libzmq closes the descriptors later, on its own thread: they must leave the wait set now.
-  unwatch(dial.connection->dealer_fd);
-  unwatch(dial.connection->monitor_fd);
+  events_.unwatch(dial.connection->dealer_fd);
+  events_.unwatch(dial.connection->monitor_fd);
   dial.connection.reset();
   dial.up = false;
 }
@@ -433,10 +307,13 @@ void ZmqControlPlane::retry_later(Dial& dial) {
   dial.back_off = std::min(dial.back_off * 2, kLongestBackOff);
 }
 
+void ZmqControlPlane::schedule(Dial& dial, TimePoint when) {
+  dial.act_at = when;
+  events_.wake_at(when);
+}
+
 std::size_t ZmqControlPlane::run_timers(ControlSink& sink) {
-  std::uint64_t ignored = 0;
-  if (read(timer_.get(), &ignored, sizeof ignored) < 0) return 0;
-  timer_at_ = TimePoint::max();
+  if (!events_.timer_rang()) return 0;
   const TimePoint now = base::steady_clock().now();
   std::vector<DialPointer> dials;
   for (const auto& [id, dial] : dials_) dials.push_back(dial);
@@ -447,10 +324,7 @@ std::size_t ZmqControlPlane::run_timers(ControlSink& sink) {
     } else if (dial->connection) {
       calls += went_down(*dial, sink);  // this try took too long
     } else if (Status started = connect(*dial); !started) {
-      if (auto held = connect_log_.admit(now)) {
-        base::log(LogLevel::warning, "control", started.error().to_string(), " (", *held,
-                  " like this before)");
-      }
+      complaints_.no_connection(started.error());
       retry_later(*dial);
     }
   }
@@ -464,30 +338,23 @@ Status ZmqControlPlane::send(DialId id, std::span<const std::byte> payload) {
   if (found == dials_.end()) return base::error(ErrorCode::not_found, "no peer is called under number ", id);
   Dial& dial = *found->second;
   if (payload.size() > options_.max_message_size) {
-    return base::error(ErrorCode::too_large, "message of ", payload.size(), " bytes to ", dial.endpoint,
-                       ": at most ", options_.max_message_size, " are possible");
+    return message_too_large(dial.endpoint, payload.size(), options_.max_message_size);
   }
   if (!dial.up || (!dial.announcing && !dial.outbox.empty())) return keep(dial, payload);
   // The owner has not heard yet of what the monitor has to say: if it is the end of this connection, then
   // whatever is sent now would go nowhere.
   if (has_input(dial.connection->monitor)) {
-    make_due(id);
+    events_.make_due(id);
     return keep(dial, payload);
   }
   const int failure = send_enveloped(dial.connection->dealer, payload);
-  if (has_input(dial.connection->dealer)) make_due(id);
+  if (has_input(dial.connection->dealer)) events_.make_due(id);
   if (failure == 0) return {};
-  if (failure != EAGAIN)
-    return base::error(ErrorCode::failed, "send to ", dial.endpoint, ": ", zmq_strerror(failure));
-  return base::error(ErrorCode::exhausted, "send to ", dial.endpoint, ": ", options_.send_queue,
-                     " messages wait already, the peer does not read them");
+  return send_error(dial.endpoint, failure, zmq_strerror(failure), options_.send_queue);
 }
 
 Status ZmqControlPlane::keep(Dial& dial, std::span<const std::byte> payload) {
-  if (dial.outbox.size() >= options_.send_queue) {
-    return base::error(ErrorCode::exhausted, "send to ", dial.endpoint, ": ", dial.outbox.size(),
-                       " messages wait already for the connection");
-  }
+  if (dial.outbox.size() >= options_.send_queue) return outbox_full(dial.endpoint, dial.outbox.size());
   dial.outbox.emplace_back(payload.begin(), payload.end());
   return {};
 }
@@ -496,35 +363,30 @@ void ZmqControlPlane::flush(Dial& dial) {
   while (!dial.outbox.empty() && send_enveloped(dial.connection->dealer, dial.outbox.front()) == 0) {
     dial.outbox.pop_front();
   }
-  if (has_input(dial.connection->dealer)) make_due(dial.id);
+  if (has_input(dial.connection->dealer)) events_.make_due(dial.id);
 }
 
 Status ZmqControlPlane::answer(const CallerId& caller, std::span<const std::byte> payload) {
   if (payload.size() > options_.max_message_size) {
-    return base::error(ErrorCode::too_large, "answer of ", payload.size(), " bytes: at most ",
-                       options_.max_message_size, " are possible");
+    return answer_too_large(payload.size(), options_.max_message_size);
   }
   if (!router_)
     return base::error(ErrorCode::unavailable, "answer: this engine does not listen, nobody called it");
   int failure = send_frame(router_, caller.data(), caller.size(), ZMQ_SNDMORE);
   if (failure == 0) failure = send_enveloped(router_, payload);
-  if (has_input(router_)) make_due(kRouterTag);
+  if (has_input(router_)) events_.make_due(kRouterTag);
   if (failure == 0) return {};
-  if (failure == EAGAIN) {
-    return base::error(ErrorCode::exhausted, "answer: ", options_.send_queue,
-                       " messages wait already, the caller does not read them");
-  }
-  return base::error(ErrorCode::unavailable, "answer: the caller is gone (", zmq_strerror(failure), ")");
+  return answer_error(failure, zmq_strerror(failure), options_.send_queue);
 }
 
 // --- receiving ---
 
 std::size_t ZmqControlPlane::progress(ControlSink& sink) {
   std::size_t calls = 0;
-  for (const DialId tag : take_ready()) {
+  for (const DialId tag : events_.take_ready()) {
     if (tag == kRouterTag) {
       calls += serve_callers(sink);
-    } else if (tag == kTimerTag) {
+    } else if (tag == EventSet::kTimer) {
       calls += run_timers(sink);
     } else if (const auto found = dials_.find(tag); found != dials_.end()) {
       const DialPointer dial = found->second;
@@ -542,13 +404,13 @@ std::size_t ZmqControlPlane::serve_callers(ControlSink& sink) {
     if (count == 0) return calls;
     const bool enveloped = count == 3 && frames[1].size() == 0;
     if (!enveloped && count != 2) {
-      count_malformed("a caller", count);
+      complaints_.malformed("a caller", count);
       continue;
     }
     sink.on_call(frames[0].to_string(), bytes_of(frames[count - 1]));
     ++calls;
   }
-  make_due(kRouterTag);
+  events_.make_due(kRouterTag);
   return calls;
 }
 
@@ -564,12 +426,7 @@ std::size_t ZmqControlPlane::serve(Dial& dial, ControlSink& sink) {
       calls += came_up(dial, sink);
       continue;
     }
-    if ((kind & kHandshakeFailed) != 0) {
-      if (auto held = handshake_log_.admit(base::steady_clock().now())) {
-        base::log(LogLevel::warning, "control", dial.endpoint, " does not complete ZeroMQ's handshake (",
-                  *held, " like this before)");
-      }
-    }
+    if ((kind & kHandshakeFailed) != 0) complaints_.no_handshake(dial.endpoint);
     calls += went_down(dial, sink);
   }
   if (dial.up) calls += deliver_answers(dial, sink, kMessagesAtOnce);
@@ -583,7 +440,7 @@ std::size_t ZmqControlPlane::came_up(Dial& dial, ControlSink& sink) {
   dial.act_at = TimePoint::max();
   dial.announcing = true;
   // Takes in libzmq's news of the connection, without which a send would find nobody to send to.
-  if (has_input(dial.connection->dealer)) make_due(dial.id);
+  if (has_input(dial.connection->dealer)) events_.make_due(dial.id);
   sink.on_connected(dial.id);
   dial.announcing = false;
   return 1;
@@ -610,22 +467,14 @@ std::size_t ZmqControlPlane::deliver_answers(Dial& dial, ControlSink& sink, int 
     if (count == 0) return calls;
     const bool enveloped = count == 2 && frames[0].size() == 0;
     if (!enveloped && count != 1) {
-      count_malformed(dial.endpoint, count);
+      complaints_.malformed(dial.endpoint, count);
       continue;
     }
     sink.on_answer(dial.id, bytes_of(frames[count - 1]));
     ++calls;
   }
-  make_due(dial.id);
+  events_.make_due(dial.id);
   return calls;
-}
-
-void ZmqControlPlane::count_malformed(std::string_view from, std::size_t frames) {
-  ++malformed_;
-  if (auto held = malformed_log_.admit(base::steady_clock().now())) {
-    base::log(LogLevel::warning, "control", "dropped a message of ", frames, " frames from ", from, " (",
-              *held, " like this before)");
-  }
 }
 
 }  // namespace

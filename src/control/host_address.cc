@@ -13,6 +13,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 
 namespace stagewire::control {
@@ -24,6 +25,11 @@ constexpr std::string_view kDebianOwnName = "127.0.1.1";
 
 bool is_ipv6(std::string_view address) {
   return address.find(':') != std::string_view::npos;
+}
+
+/// The wildcard addresses stand for every address of the machine, so they name none.
+bool is_wildcard(std::string_view address) {
+  return address == "0.0.0.0" || address == "::";
 }
 
 std::string_view without_brackets(std::string_view host) {
@@ -207,6 +213,23 @@ Result<std::string> resolve_host(std::string_view host) {
   }
   return base::error(ErrorCode::invalid_argument, "host '", name, "' resolves only to ", kDebianOwnName,
                      ", which no other host can reach; write an address or `auto`, or mend /etc/hosts");
+}
+
+Result<std::string> choose_listen_address(const std::string& host, bool loopback_is_enough) {
+  if (host == "auto") {
+    Result<AddressChoice> choice =
+        choose_address(interface_addresses(), default_route_interface(), loopback_is_enough);
+    if (!choice) return choice.error();
+    base::log(LogLevel::info, "control", "host: auto is ", choice->address, ": ", choice->reason);
+    return choice->address;
+  }
+  Result<std::string> address = resolve_host(host);
+  if (!address) return address;
+  if (is_wildcard(*address)) {
+    return base::error(ErrorCode::invalid_argument, "host ", *address,
+                       " stands for every address and cannot be told to peers; write one address, or `auto`");
+  }
+  return address;
 }
 
 }  // namespace stagewire::control

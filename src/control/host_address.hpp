@@ -50,6 +50,11 @@ Result<std::string> tcp_endpoint(std::string_view host, int port);
 /// only to 127.0.1.1 (Debian's entry for the machine's own name, which no other host can reach).
 Result<std::string> resolve_host(std::string_view host);
 
+/// The address to bind and to tell peers for a `host` as the user wrote it: "auto" as choose_address()
+/// chooses among those of this machine (and logs why), anything else as resolve_host() does.
+/// `invalid_argument` also for the wildcards 0.0.0.0 and ::, which peers could not be told.
+Result<std::string> choose_listen_address(const std::string& host, bool loopback_is_enough);
+
 /// "pid 4242 (stagewire serve ...)": the process that holds this TCP port on `address` or on all addresses;
 /// "a process of user 0" when it belongs to somebody whose descriptors we may not look at; empty when it
 /// cannot be found.
