@@ -40,10 +40,12 @@ struct EdgePlan {
 struct StagePlan {
   int stage_id = 0;
   std::string devices;
-  int num_replicas = 1;
+  int num_replicas = 1;  ///< more than one only without edges
   bool async_chunk = true;
   std::map<std::string, std::string> env;
-  /// nullopt: the stage has no edge. Its role, ports and sender are derived from the edges.
+  /// nullopt: the stage has no edge. Its role, ports and sender are derived from the edges. zmq_port 0 = any
+  /// free one, also for a stage that only receives. sender_host "auto" = this host; sender_zmq_port 0 with an
+  /// edge in = the pipeline has to find it (update_sender_info).
   std::optional<ConnectorConfig> connector;
   /// Chunk path parameters of the connector's extra, as integers (codec_chunk_frames,
   /// codec_left_context_frames, initial_codec_chunk_frames).

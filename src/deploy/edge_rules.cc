@@ -148,9 +148,9 @@ void check_edges(std::vector<Edge>& edges, const std::vector<StageNode>& stages,
   for (const StageNode& stage : stages) stage_ids.insert(stage.stage_id);
   std::vector<Edge> sound;
   for (Edge& edge : edges) {
-    bool ends_are_good = check_ends(edge, stage_ids, diagnostics);
+    if (!check_ends(edge, stage_ids, diagnostics)) continue;
     edge.connector = agreed_connector(edge, connectors, diagnostics);
-    if (ends_are_good) sound.push_back(edge);
+    sound.push_back(edge);
   }
   check_fan_in(sound, diagnostics);
   check_cycles(sound, diagnostics);

@@ -1,37 +1,29 @@
 // Bases, platforms, overrides, the schema of 2025: what is laid over what.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "deploy/schema.hpp"
 #include "deploy/test_support.hpp"
+#include "support/temp_dir.hpp"
 
 namespace stagewire::deploy {
 namespace {
 
 using testing::HasSubstr;
 
-/// A directory that is removed at the end of the test.
 class Layers : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "stagewire_deploy_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   std::string write(const std::string& name, const std::string& text) {
-    const auto path = directory_ / name;
+    const auto path = directory_.path() / name;
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;
     return path.string();
   }
 
-  std::filesystem::path directory_;
+  test::TempDir directory_;
 };
 
 TEST_F(Layers, overlay_merges_connectors_and_stages_and_wins) {
@@ -81,9 +73,10 @@ TEST_F(Layers, R14_bases_that_cannot_be_read) {
               HasSubstr(missing + ":1:14: error: base_config: cannot open"));
   const std::string device = write("device.yaml", "base_config: /dev/zero\n");
   EXPECT_THAT(error_text(load_deploy(device, shm_only())), HasSubstr("/dev/zero is no regular file"));
-  EXPECT_THAT(error_text(load_deploy((directory_ / "none.yaml").string(), shm_only())),
+  EXPECT_THAT(error_text(load_deploy(directory_.file("none.yaml"), shm_only())),
               HasSubstr("none.yaml: error: cannot open"));
-  EXPECT_THAT(error_text(load_deploy(directory_.string(), shm_only())), HasSubstr("is no regular file"));
+  EXPECT_THAT(error_text(load_deploy(directory_.path().string(), shm_only())),
+              HasSubstr("is no regular file"));
 }
 
 TEST(Platform, section_that_is_chosen_wins_over_the_file) {
