@@ -201,7 +201,7 @@ TEST_P(Contract, urgent_messages_wake_others_wait_for_the_next_look) {
   EXPECT_TRUE(readable(b));
   ASSERT_TRUE(asleep());
   EXPECT_EQ(b.events.messages.size(), 2U);
-  // Whoever wants everything arms anew: it sees what came before, and is told of what comes after.
+  // Whoever wants everything arms anew: then it is told of what came before, and of what comes after.
   ASSERT_TRUE(to_b->send(bytes_of("not urgent"), {}, false).ok());
   EXPECT_FALSE(readable(b));
   b.backend->want_everything(true);

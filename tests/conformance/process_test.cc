@@ -45,7 +45,7 @@ class Processes : public ::testing::TestWithParam<Subject> {
 
 // Each wake-up that gets lost would end this test by its patience.
 TEST_P(Processes, R22_no_wake_up_is_missed) {
-  constexpr std::uint32_t kLast = 100'000;
+  constexpr std::uint32_t kLast = kManyMessages;
   const Subject subject = GetParam();
   Child child([&](Child::Line& line) { return echo(subject, line, kLast); });
   Side side(subject);
@@ -126,10 +126,10 @@ TEST_P(Processes, another_process_s_memory_is_read_and_written) {
     if (!to_parent) return 2;
     line.write(registered->remote_key());
     if (!drive_blocking(side, [&] { return side.events.notifications.size() == 1; })) return 3;
-    for (std::size_t i = 0; i < kSize; ++i) {
-      const bool ours = i < 4096 || i >= kSize - 4096;
-      if (memory.bytes()[i] != Memory::pattern(ours ? 8 : 9, i)) return 4;
-    }
+    constexpr std::size_t kEnd = kSize - 4096;
+    const bool written = memory.differs(9, 4096, kEnd) == kEnd;
+    const bool beside = memory.differs(8, 0, 4096) == 4096 && memory.differs(8, kEnd, kSize) == kSize;
+    if (!written || !beside) return 4;
     return 0;
   });
   Side side(subject);
@@ -152,7 +152,7 @@ TEST_P(Processes, another_process_s_memory_is_read_and_written) {
   ASSERT_TRUE(posted.ok());
   ASSERT_TRUE(drive_blocking(
       side, [&] { return *posted == Posted::completed || side.events.completions.size() == 1; }));
-  for (std::size_t i = 4096; i < kSize - 4096; ++i) ASSERT_EQ(here.bytes()[i], Memory::pattern(8, i));
+  ASSERT_EQ(here.differs(8, 4096, kSize - 4096), kSize - 4096);
   here.fill(9);
   request.operation = Operation::write;
   request.notification = 1;

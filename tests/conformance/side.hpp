@@ -20,6 +20,15 @@
 
 namespace stagewire::conformance {
 
+// Byte loops over megabytes, which the sanitizers would make minutes long.
+#define CONFORMANCE_PLAIN __attribute__((no_sanitize_thread, no_sanitize_address, no_sanitize_undefined))
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr std::uint32_t kManyMessages = 10'000;
+#else
+constexpr std::uint32_t kManyMessages = 100'000;
+#endif
+
 using Bytes = std::vector<std::byte>;
 
 inline Bytes bytes_of(std::string_view text) {
@@ -103,11 +112,17 @@ class Memory {
     result.fd_offset = offset;
     return result;
   }
-  /// Distinct bytes at every offset (as far as 64 bits go).
-  void fill(std::uint64_t seed) const {
+  /// The pattern of `seed`, different at every offset.
+  CONFORMANCE_PLAIN void fill(std::uint64_t seed) const {
     for (std::size_t i = 0; i < size_; ++i) data_[i] = pattern(seed, i);
   }
-  static std::byte pattern(std::uint64_t seed, std::size_t offset) {
+  /// The first byte of [begin, end) that is not the pattern's at `shift` further on; `end` when all are.
+  CONFORMANCE_PLAIN std::size_t differs(std::uint64_t seed, std::size_t begin, std::size_t end,
+                                        std::size_t shift = 0) const {
+    while (begin < end && data_[begin] == pattern(seed, begin + shift)) ++begin;
+    return begin;
+  }
+  CONFORMANCE_PLAIN static std::byte pattern(std::uint64_t seed, std::size_t offset) {
     return static_cast<std::byte>(((offset + 1) * 0x9e3779b97f4a7c15ULL + seed) >> 56);
   }
 

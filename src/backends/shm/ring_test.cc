@@ -41,8 +41,8 @@ TEST_F(Ring, delivers_what_it_accepted_in_order) {
   std::mt19937_64 random(seed());
   std::deque<std::vector<std::byte>> model;
   std::size_t full = 0;
-  for (int step = 0; step < 200'000; ++step) {
-    SCOPED_TRACE("seed " + std::to_string(seed()) + ", step " + std::to_string(step));
+  SCOPED_TRACE("seed " + std::to_string(seed()));
+  for (int step = 0; step < 30'000; ++step) {
     if (random() % 5 < 3) {
       auto bytes = message_of(random, geometry.max_message());
       const auto put = writer.put(RecordKind::message, bytes, 0, 0);
@@ -114,10 +114,12 @@ TEST_F(Ring, slots_rest_as_long_as_they_can) {
 TEST_F(Ring, survives_any_bytes) {
   std::mt19937_64 random(seed());
   std::size_t corrupt = 0;
-  for (int round = 0; round < 2000; ++round) {
-    SCOPED_TRACE("seed " + std::to_string(seed()) + ", round " + std::to_string(round));
-    for (std::byte& byte : memory->bytes)
-      byte = static_cast<std::byte>(random() % 4 == 0 ? random() : random() % 4);
+  SCOPED_TRACE("seed " + std::to_string(seed()));
+  for (int round = 0; round < 1000; ++round) {
+    for (std::size_t i = 0; i < sizeof memory->bytes; i += 4) {
+      const auto word = static_cast<std::uint32_t>(random() % 4 == 0 ? random() : random() % 4);
+      std::memcpy(memory->bytes + i, &word, sizeof word);
+    }
     view.header->head.store(random() % 4 == 0 ? random() : random() % 1024 * 8);
     RingReader victim(view);
     RingReader::Record record;
@@ -132,7 +134,7 @@ TEST_F(Ring, survives_any_bytes) {
     ASSERT_NE(next, RingReader::Next::record) << "it ends";
     if (next == RingReader::Next::corrupt) ++corrupt;
   }
-  EXPECT_GT(corrupt, 1000U);
+  EXPECT_GT(corrupt, 500U);
 }
 
 TEST_F(Ring, a_reader_s_nonsense_is_noticed_by_the_writer) {
