@@ -43,11 +43,13 @@ struct ConnectorConfig {
   std::string device_name;
   std::uint64_t memory_pool_size = 1ULL << 30;
   std::string memory_pool_device = "cpu";
-  std::string sender_host;     ///< upstream; empty = not known (metadata or update_sender_info)
-  int sender_zmq_port = 0;     ///< 0 = not known
-  double buffer_ttl_s = 300;   ///< unread payloads expire after it; 0 = never
-  double lease_share = 0.5;    ///< of the pool that receivers may hold by lease at once
-  std::string route = "auto";  ///< auto, eager, lease, read, write: what a receiver wishes
+  std::string sender_host;         ///< upstream; empty = not known (metadata or update_sender_info)
+  int sender_zmq_port = 0;         ///< 0 = not known
+  double buffer_ttl_s = 300;       ///< unread payloads expire after it; 0 = never
+  double original_timeout_s = 30;  ///< that a sender of the original's kind has for a pull; 5 s more for
+                                   ///< each full 100 MiB
+  double lease_share = 0.5;        ///< of the pool that receivers may hold by lease at once
+  std::string route = "auto";      ///< auto, eager, lease, read, write: what a receiver wishes
   WaitStrategy wait = WaitStrategy::adaptive;
   std::string fault_spec;  ///< puts the `fault` backend in front, for tests
 };

@@ -52,6 +52,10 @@ Status check(const ConnectorConfig& config) {
     return base::error(ErrorCode::invalid_argument, "lease_share: ", config.lease_share,
                        " is not between 0 and 1");
   }
+  if (config.original_timeout_s <= 0) {
+    return base::error(ErrorCode::invalid_argument, "original_timeout_s: ", config.original_timeout_s,
+                       " is not above 0");
+  }
   if (config.buffer_ttl_s < 0) {
     return base::error(ErrorCode::invalid_argument, "buffer_ttl_s: ", config.buffer_ttl_s, " is negative");
   }
@@ -121,6 +125,9 @@ class ConnectorImpl final : public Connector, private engine::Handler {
   void on_original_request(const control::CallerId& caller, wire::OriginalRequest request) override {
     outgoing_->on_original_request(caller, std::move(request));
   }
+  void on_connection_ended(EventSink::PeerToken connection) override {
+    incoming_->on_connection_ended(connection);
+  }
   void on_disconnected(const engine::DialPtr& dial) override { incoming_->on_disconnected(dial); }
 
   std::shared_ptr<engine::Core> core_;
@@ -177,10 +184,13 @@ Status ConnectorImpl::open() {
   core_->set_pool(region_->desc, static_cast<std::uint64_t>(config_.lease_share *
                                                             static_cast<double>(config_.memory_pool_size)));
 
-  const auto ttl =
-      std::chrono::duration_cast<base::Duration>(std::chrono::duration<double>(config_.buffer_ttl_s));
+  const auto duration = [](double seconds) {
+    return std::chrono::duration_cast<base::Duration>(std::chrono::duration<double>(seconds));
+  };
+  const base::Duration ttl = duration(config_.buffer_ttl_s);
   outgoing_ = std::make_unique<Publications>(core_, pool_, region_, ttl);
-  incoming_ = std::make_unique<Subscriptions>(core_, pool_, region_, *wish, ttl);
+  incoming_ = std::make_unique<Subscriptions>(core_, pool_, region_, *wish, ttl,
+                                              duration(config_.original_timeout_s));
   config_.host = core_->desc().host;
   config_.zmq_port = core_->desc().port;
   core_->start();

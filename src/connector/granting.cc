@@ -99,7 +99,7 @@ void Subscriptions::on_pull_done(const engine::PeerPtr& peer, const wire::PullDo
 }
 
 // With mutex_ held, and the block in quarantine.
-void Subscriptions::quarantine(memory::Pool::Offset block, std::set<std::uint64_t> suspects) {
+void Subscriptions::quarantine(memory::Pool::Offset block, std::set<EventSink::PeerToken> suspects) {
   if (suspects.empty()) {
     pool_->end_quarantine(block);
   } else {
@@ -113,13 +113,17 @@ void Subscriptions::end_pulls(const Error& error) {
     if (!landing.callback) continue;
     pool_->quarantine(landing.block);
     core_->cancel_timer(landing.timer);
-    landing.callback(error.with_context(landing.taken.key));
+    core_->run_on_loop([callback = std::move(landing.callback),
+                        reason = error.with_context(landing.taken.key)] { callback(reason); });
     landing.callback = nullptr;
   }
 }
 
-// With mutex_ held: this engine is gone, it writes no more.
+// With mutex_ held: nothing will be heard of this peer's writes any more. It may be lost to us while its
+// connection stands: then it may still write.
 void Subscriptions::writer_lost(engine::Peer* peer) {
+  std::set<EventSink::PeerToken> suspects;
+  if (const auto connection = core_->connection_of(*peer)) suspects.insert(*connection);
   for (auto pull = pulls_.begin(); pull != pulls_.end();) {
     if (pull->second.taken.peer.get() != peer) {
       ++pull;
@@ -135,16 +139,7 @@ void Subscriptions::writer_lost(engine::Peer* peer) {
             callback(base::error(ErrorCode::unavailable, name, ": ", key, " was lost while it wrote"));
           });
     }
-    pool_->end_quarantine(landing.block);
-  }
-  for (auto place = quarantines_.begin(); place != quarantines_.end();) {
-    place->suspects.erase(peer->desc.instance_id);
-    if (!place->suspects.empty()) {
-      ++place;
-      continue;
-    }
-    pool_->end_quarantine(place->block);
-    place = quarantines_.erase(place);
+    quarantine(landing.block, suspects);
   }
 }
 

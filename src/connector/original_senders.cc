@@ -8,9 +8,8 @@
 namespace stagewire::connector {
 namespace {
 
-// The original's own limits: what its receivers wait for an answer to a query, and to a pull.
+// The original's own limits: what its receivers wait for an answer to a query, and more for a large pull.
 constexpr base::Duration kQueryTimeout = std::chrono::seconds(5);
-constexpr base::Duration kPullTimeout = std::chrono::seconds(30);
 constexpr base::Duration kPullTimeoutPerStep = std::chrono::seconds(5);
 constexpr std::uint64_t kPullTimeoutStep = 100ULL << 20U;
 
@@ -21,23 +20,26 @@ bool is(std::span<const std::byte> bytes, std::string_view text) {
   return bytes.size() == text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
-base::Duration pull_timeout(std::uint64_t size) {
-  return kPullTimeout + kPullTimeoutPerStep * static_cast<std::int64_t>(size / kPullTimeoutStep);
-}
-
 }  // namespace
+
+base::Duration OriginalSenders::pull_timeout(std::uint64_t size) const {
+  return timeout_ + kPullTimeoutPerStep * static_cast<std::int64_t>(size / kPullTimeoutStep);
+}
 
 void OriginalSenders::start(const std::shared_ptr<Subscriptions::Wanted>& wanted) {
   {
     const std::lock_guard lock(mutex_);
     Line& line = lines_[wanted->dial];
     const auto same = [&](const Call& call) { return call.wanted == wanted; };
-    if (std::any_of(line.queue.begin(), line.queue.end(), same)) return;
-    if (line.current && same(*line.current)) return;
-    Call call;
-    call.wanted = wanted;
-    line.queue.push_back(std::move(call));
+    const bool known =
+        std::any_of(line.queue.begin(), line.queue.end(), same) || (line.current && same(*line.current));
+    if (!known) {
+      Call call;
+      call.wanted = wanted;
+      line.queue.push_back(std::move(call));
+    }
   }
+  // Also for a known one: whoever answers here may have been away, and the queue stood still.
   subscriptions_.core_->run_on_loop([this, dial = wanted->dial] { pump(dial); });
 }
 
@@ -57,7 +59,7 @@ void OriginalSenders::pump(const engine::DialPtr& dial) {
     }
     if (!still_wanted(call)) continue;
     const std::string key = call.wanted->key;
-    set_current(dial, std::move(call), kQueryTimeout);
+    set_current(dial, std::move(call), std::min(kQueryTimeout, timeout_));
     subscriptions_.core_->send_original(dial, wire::encode(wire::OriginalQuery{key}));
     return;
   }
@@ -160,7 +162,7 @@ void OriginalSenders::send_pull(const engine::DialPtr& dial, Call call) {
     subscriptions_.pool_->free(call.block);
     return pump(dial);
   }
-  auto region = subscriptions_.landing_region();
+  const auto region = landing_for(dial);
   if (!region || !still_wanted(call)) {
     subscriptions_.pool_->free(call.block);
     if (!region) fail(call, region.error());
@@ -169,7 +171,7 @@ void OriginalSenders::send_pull(const engine::DialPtr& dial, Call call) {
   subscriptions_.pool_->grant(call.block);
   call.stage = Stage::pull;
   const std::vector<std::byte> request = wire::encode(wire::OriginalPull{
-      call.wanted->key, subscriptions_.core_->desc().pack(), (*region)->desc.pack(), call.block, call.size});
+      call.wanted->key, subscriptions_.core_->desc().pack(), region->pack(), call.block, call.size});
   const base::Duration timeout = pull_timeout(call.size);
   set_current(dial, std::move(call), timeout);
   subscriptions_.core_->send_original(dial, request);
@@ -206,8 +208,9 @@ void OriginalSenders::request_timed_out(const engine::DialPtr& dial, std::uint64
     if (line.round != round || !line.current) return;
     call.swap(line.current);
   }
-  give_up(*call, base::error(ErrorCode::timeout, dial->name(), " has not answered a ",
-                             call->stage == Stage::pull ? "pull" : "query"));
+  give_up(dial, *call,
+          base::error(ErrorCode::timeout, dial->name(), " has not answered a ",
+                      call->stage == Stage::pull ? "pull" : "query"));
   // A late answer must not be taken for the next one's: another connection.
   subscriptions_.core_->redial(dial);
 }
@@ -220,18 +223,42 @@ void OriginalSenders::disconnected(const engine::DialPtr& dial) {
     lines_[dial].queue.push_front(std::move(*call));  // asked again when somebody answers there
     return;
   }
-  give_up(*call, base::error(ErrorCode::unavailable, "lost ", dial->name(), " during a pull"));
+  give_up(dial, *call, base::error(ErrorCode::unavailable, "lost ", dial->name(), " during a pull"));
 }
 
-// The writer may still be at it: the block is kept until every engine that is connected to us now is gone
-// (R01).
-void OriginalSenders::give_up(const Call& call, const Error& error) {
+Result<MemoryDesc> OriginalSenders::landing_for(const engine::DialPtr& dial) {
+  const std::lock_guard lock(mutex_);
+  Line& line = lines_[dial];
+  if (!line.landing) {
+    auto registered =
+        subscriptions_.core_->register_region(subscriptions_.pool_->region(), Access::remote_write);
+    if (!registered) return registered.error();
+    line.landing = std::move(*registered);
+  }
+  return line.landing->desc;
+}
+
+void OriginalSenders::revoke_landing(const engine::DialPtr& dial) {
+  std::shared_ptr<engine::LocalRegion> landing;
+  {
+    const std::lock_guard lock(mutex_);
+    landing.swap(lines_[dial].landing);
+  }
+  // No transfer of ours names it, so nothing is waited for.
+  if (landing) {
+    static_cast<void>(subscriptions_.core_->deregister_region(landing->desc.id, base::Deadline::never()));
+  }
+}
+
+// The writer may still be at it, or begin only now (R01). From here on nobody can reach the pool by what this
+// sender was told; whoever has reached it before comes over a connection that stands now, and the block is
+// kept until all of these are closed.
+void OriginalSenders::give_up(const engine::DialPtr& dial, const Call& call, const Error& error) {
   if (call.stage == Stage::pull) {
-    std::set<std::uint64_t> suspects;
-    for (const engine::PeerPtr& peer : subscriptions_.core_->peers()) suspects.insert(peer->desc.instance_id);
+    revoke_landing(dial);
     subscriptions_.pool_->quarantine(call.block);
     const std::lock_guard lock(subscriptions_.mutex_);
-    subscriptions_.quarantine(call.block, std::move(suspects));
+    subscriptions_.quarantine(call.block, subscriptions_.core_->connections());
   }
   fail(call, error);
 }

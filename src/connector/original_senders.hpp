@@ -16,7 +16,9 @@ namespace stagewire::connector {
 
 class OriginalSenders {
  public:
-  explicit OriginalSenders(Subscriptions& subscriptions) : subscriptions_(subscriptions) {}
+  /// `timeout`: of a pull, before what its size adds.
+  OriginalSenders(Subscriptions& subscriptions, base::Duration timeout)
+      : subscriptions_(subscriptions), timeout_(timeout) {}
 
   /// With the subscriptions' mutex held: the key is wanted from wanted->dial.
   void start(const std::shared_ptr<Subscriptions::Wanted>& wanted);
@@ -39,6 +41,8 @@ class OriginalSenders {
     std::deque<Call> queue;
     std::optional<Call> current;
     std::uint64_t round = 0;  ///< of the current call: a timer of an earlier one is too late
+    /// Our pool, registered for the writes of whoever answers here; another one after a write was given up.
+    std::shared_ptr<engine::LocalRegion> landing;
   };
 
   void pump(const engine::DialPtr& dial);
@@ -46,7 +50,10 @@ class OriginalSenders {
   void begin_pull(const engine::DialPtr& dial, Call call);
   void send_pull(const engine::DialPtr& dial, Call call);
   void answer_to_pull(const engine::DialPtr& dial, Call call, std::span<const std::byte> bytes);
-  void give_up(const Call& call, const Error& error);
+  void give_up(const engine::DialPtr& dial, const Call& call, const Error& error);
+  Result<MemoryDesc> landing_for(const engine::DialPtr& dial);
+  void revoke_landing(const engine::DialPtr& dial);
+  base::Duration pull_timeout(std::uint64_t size) const;
   void request_timed_out(const engine::DialPtr& dial, std::uint64_t round);
   /// The call under way, if it is for `of` (nullptr: whatever it is for).
   std::optional<Call> take_current(const engine::DialPtr& dial, const Subscriptions::Wanted* of = nullptr);
@@ -55,6 +62,7 @@ class OriginalSenders {
   void fail(const Call& call, const Error& error);
 
   Subscriptions& subscriptions_;
+  const base::Duration timeout_;
   std::mutex mutex_;  ///< after the subscriptions' mutex
   std::map<engine::DialPtr, Line> lines_;
 };

@@ -17,13 +17,14 @@ std::uint64_t now_ns() {
 }  // namespace
 
 Subscriptions::Subscriptions(std::shared_ptr<engine::Core> core, std::shared_ptr<memory::Pool> pool,
-                             std::shared_ptr<engine::LocalRegion> region, RouteWish wish, base::Duration ttl)
+                             std::shared_ptr<engine::LocalRegion> region, RouteWish wish, base::Duration ttl,
+                             base::Duration original_timeout)
     : core_(std::move(core)),
       pool_(std::move(pool)),
       region_(std::move(region)),
       wish_(wish),
       ttl_(ttl),
-      originals_(std::make_unique<OriginalSenders>(*this)) {
+      originals_(std::make_unique<OriginalSenders>(*this, original_timeout)) {
   if (ttl_ > base::Duration::zero()) {
     core_->add_timer(base::Deadline::after(sweep_interval(ttl_), core_->clock()), [this] { sweep(); });
   }
@@ -312,6 +313,19 @@ void Subscriptions::on_lost(const engine::PeerPtr& peer, const Error& reason) {
   for (const WantedPtr& wanted : lost) fail(wanted, reason);
   leased_.erase(peer.get());
   if (reason.code() == ErrorCode::unavailable) writer_lost(peer.get());
+}
+
+void Subscriptions::on_connection_ended(EventSink::PeerToken connection) {
+  const std::lock_guard lock(mutex_);
+  for (auto place = quarantines_.begin(); place != quarantines_.end();) {
+    place->suspects.erase(connection);
+    if (!place->suspects.empty()) {
+      ++place;
+      continue;
+    }
+    pool_->end_quarantine(place->block);
+    place = quarantines_.erase(place);
+  }
 }
 
 void Subscriptions::close() {

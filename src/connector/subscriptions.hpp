@@ -28,10 +28,10 @@ class OriginalSenders;
 enum class RouteWish { automatic, eager, lease, read, write };
 
 /// Blocks that a peer may still write into although nobody waits for them any more (R01). One ends when the
-/// writer says so, or when every engine that was connected to us at the time is gone.
+/// writer says so, or when every connection over which it may come is closed by the peer.
 struct Quarantine {
   memory::Pool::Offset block = 0;
-  std::set<std::uint64_t> suspects;  ///< instance ids
+  std::set<EventSink::PeerToken> suspects;
 };
 
 struct ReceiverCounters {
@@ -47,7 +47,8 @@ struct ReceiverCounters {
 class Subscriptions {
  public:
   Subscriptions(std::shared_ptr<engine::Core> core, std::shared_ptr<memory::Pool> pool,
-                std::shared_ptr<engine::LocalRegion> region, RouteWish wish, base::Duration ttl);
+                std::shared_ptr<engine::LocalRegion> region, RouteWish wish, base::Duration ttl,
+                base::Duration original_timeout);
   ~Subscriptions();
 
   using Callback = std::function<void(Result<Delivery>)>;
@@ -69,6 +70,7 @@ class Subscriptions {
   void on_gone(const engine::PeerPtr& peer, const wire::Gone& gone);
   void on_pull_done(const engine::PeerPtr& peer, const wire::PullDone& done);
   void on_lost(const engine::PeerPtr& peer, const Error& reason);
+  void on_connection_ended(EventSink::PeerToken connection);
 
   ReceiverCounters counters() const;
   const LatencyHistogram& latency() const { return latency_; }
@@ -160,7 +162,7 @@ class Subscriptions {
   void write_async(Taken taken, base::Deadline deadline, Callback callback);
   void pull_deadline_passed(std::uint64_t id);
   Result<std::shared_ptr<engine::LocalRegion>> landing_region();
-  void quarantine(memory::Pool::Offset block, std::set<std::uint64_t> suspects);
+  void quarantine(memory::Pool::Offset block, std::set<EventSink::PeerToken> suspects);
   void writer_lost(engine::Peer* peer);
   void end_pulls(const Error& error);
 

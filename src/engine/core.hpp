@@ -15,6 +15,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -43,6 +45,8 @@ class Handler {
   virtual void on_original(const DialPtr& dial) = 0;
   virtual void on_original_answer(const DialPtr& dial, std::span<const std::byte> bytes) = 0;
   virtual void on_original_request(const control::CallerId& caller, wire::OriginalRequest request) = 0;
+  /// A connection that a peer had made to us is closed by it: over this one it moves no byte any more.
+  virtual void on_connection_ended(EventSink::PeerToken connection) = 0;
   /// The connection to this address broke (and will be tried again).
   virtual void on_disconnected(const DialPtr& dial) = 0;
 };
@@ -89,6 +93,10 @@ class Core : public std::enable_shared_from_this<Core> {
   PeerPtr find_peer(std::string_view engine_key);
   void drop_peer(const PeerPtr& peer, const Error& reason);
   std::vector<PeerPtr> peers();
+  /// The connections that peers have to us now, those included that have not said whose they are.
+  std::set<EventSink::PeerToken> connections();
+  /// The one of `peer`, if it is still there: a peer can be lost before it.
+  std::optional<EventSink::PeerToken> connection_of(const Peer& peer);
 
   // --- Messages (sending.cc) ---
   /// Queues in order behind what could not be sent yet. Nothing is promised for a lost peer.
@@ -179,6 +187,8 @@ class Core : public std::enable_shared_from_this<Core> {
   EventSink::PeerToken arrived(std::span<const std::byte> address);
   void arrived_message(EventSink::PeerToken token, std::span<const std::byte> bytes, MessagePayload payload);
   void arrived_lost(EventSink::PeerToken token, const Error& reason);
+  void connection_ended(EventSink::PeerToken token);
+  void took_leave(const PeerPtr& peer);
   void check_endpoints();
   void greet_again(const DialPtr& dial);
   void place_call(const DialPtr& dial);
@@ -228,6 +238,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::mutex mutex_;
   std::unordered_map<std::string, PeerPtr> peers_;             ///< by engine key
   std::unordered_map<EventSink::PeerToken, PeerPtr> arrived_;  ///< nullptr = has not said hello
+  std::set<EventSink::PeerToken> connections_;                 ///< not closed by the peer
   EventSink::PeerToken next_token_ = 1;
   std::unordered_map<control::DialId, DialPtr> dials_;
   std::unordered_map<control::CallerId, PeerPtr> callers_;

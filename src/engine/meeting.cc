@@ -338,6 +338,7 @@ EventSink::PeerToken Core::arrived(std::span<const std::byte>) {
   const std::lock_guard lock(mutex_);
   const EventSink::PeerToken token = next_token_++;
   arrived_[token] = nullptr;
+  connections_.insert(token);
   return token;
 }
 
@@ -365,7 +366,33 @@ void Core::arrived_message(EventSink::PeerToken token, std::span<const std::byte
   peer->token = token;
 }
 
+std::set<EventSink::PeerToken> Core::connections() {
+  const std::lock_guard lock(mutex_);
+  return connections_;
+}
+
+std::optional<EventSink::PeerToken> Core::connection_of(const Peer& peer) {
+  const std::lock_guard lock(mutex_);
+  return connections_.contains(peer.token) ? std::optional(peer.token) : std::nullopt;
+}
+
+void Core::connection_ended(EventSink::PeerToken token) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (connections_.erase(token) == 0) return;
+  }
+  if (options_.handler != nullptr) options_.handler->on_connection_ended(token);
+}
+
+// A peer's goodbye: it moves no byte any more, although its connection may last for a moment.
+void Core::took_leave(const PeerPtr& peer) {
+  if (const auto connection = connection_of(*peer)) connection_ended(*connection);
+  drop_peer(peer, base::error(ErrorCode::unavailable, peer->desc.key, " has closed"));
+}
+
 void Core::arrived_lost(EventSink::PeerToken token, const Error& reason) {
+  // Whoever was sent away for breaking the protocol may live on, with our memory mapped.
+  if (reason.code() == ErrorCode::unavailable) connection_ended(token);
   PeerPtr peer;
   {
     const std::lock_guard lock(mutex_);
@@ -395,7 +422,7 @@ void Core::dispatch(const PeerPtr& peer, std::span<const std::byte> bytes, Messa
   if (const auto* hello_in = std::get_if<wire::Hello>(&*message); hello_in != nullptr) {
     meet(*hello_in, 0, {}, nullptr);
   } else if (std::holds_alternative<wire::Bye>(*message)) {
-    drop_peer(peer, base::error(ErrorCode::unavailable, peer->desc.key, " has closed"));
+    took_leave(peer);
   } else if (const auto* failure = std::get_if<wire::Failure>(&*message); failure != nullptr) {
     base::log(LogLevel::warning, "engine", peer->desc.key,
               " could not use a message of ours: ", failure->reason);
