@@ -49,6 +49,11 @@ constexpr KeySpec kExtra[] = {
         .by_default("300")
         .between(0, 1e9)
         .ours(),
+    row("original_timeout_s", kNumber,
+        "Seconds that a sender of the original's kind has for a pull, and 5 more for each full 100 MiB.")
+        .by_default("30")
+        .between(0.001, 1e9)
+        .ours(),
     row("lease_share", kNumber, "Share of the pool that receivers may hold in place (route `lease`) at once.")
         .by_default("0.5")
         .between(0, 1)
@@ -110,6 +115,7 @@ constexpr Field kFields[] = {
     {"sender_zmq_port",
      [](ConnectorConfig& c, const Value& v) { c.sender_zmq_port = static_cast<int>(v.integer); }},
     {"buffer_ttl_s", [](ConnectorConfig& c, const Value& v) { c.buffer_ttl_s = v.number; }},
+    {"original_timeout_s", [](ConnectorConfig& c, const Value& v) { c.original_timeout_s = v.number; }},
     {"lease_share", [](ConnectorConfig& c, const Value& v) { c.lease_share = v.number; }},
     {"route", [](ConnectorConfig& c, const Value& v) { c.route = v.text; }},
     {"wait", [](ConnectorConfig& c, const Value& v) { c.wait = wait_strategy(v.text); }},

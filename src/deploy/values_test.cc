@@ -151,6 +151,7 @@ TEST(Schema, defaults_are_those_of_the_connector) {
   EXPECT_EQ(made.sender_host, expected.sender_host);
   EXPECT_EQ(made.sender_zmq_port, expected.sender_zmq_port);
   EXPECT_EQ(made.buffer_ttl_s, expected.buffer_ttl_s);
+  EXPECT_EQ(made.original_timeout_s, expected.original_timeout_s);
   EXPECT_EQ(made.lease_share, expected.lease_share);
   EXPECT_EQ(made.route, expected.route);
   EXPECT_EQ(made.wait, expected.wait);
