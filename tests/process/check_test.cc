@@ -103,7 +103,7 @@ TEST_F(Check, wrong_command_lines_are_usage_errors) {
   }
   EXPECT_EQ(check("/nowhere/x.yaml").err,
             "/nowhere/x.yaml: error: cannot open /nowhere/x.yaml: No such file or "
-            "directory (2)\n/nowhere/x.yaml: 1 error\n");
+            "directory (errno 2)\n/nowhere/x.yaml: 1 error\n");
 }
 
 TEST_F(Check, reference_is_the_library_s) {
