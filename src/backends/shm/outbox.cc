@@ -46,6 +46,11 @@ Result<std::shared_ptr<Outbox>> Outbox::connect(const Host& host, std::uint32_t 
 Outbox::Outbox(const Host& host, std::uint32_t id, const Address& peer, base::UniqueFd socket)
     : host_(host), id_(id), peer_(peer), socket_(std::move(socket)) {}
 
+// An answer that was being handled while close() ran may have given the worker another job.
+Outbox::~Outbox() {
+  host_.worker.cancel(this);
+}
+
 Error Outbox::corrupt(const std::string& what) const {
   return base::error(ErrorCode::corrupt, "process ", peer_.process, " broke the shm protocol: ", what);
 }

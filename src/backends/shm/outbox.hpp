@@ -35,6 +35,7 @@ class Outbox {
 
   static Result<std::shared_ptr<Outbox>> connect(const Host& host, std::uint32_t id, const Address& peer);
   Outbox(const Host& host, std::uint32_t id, const Address& peer, base::UniqueFd socket);
+  ~Outbox();
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
 
