@@ -19,6 +19,7 @@
 #include "base/unique_fd.hpp"
 #include "control/control_plane.hpp"
 #include "control/plane_fixture.hpp"
+#include "support/send_signal.hpp"
 
 namespace stagewire::control {
 namespace {
@@ -279,7 +280,7 @@ struct EchoProcess {
     EXPECT_EQ(read(reader.get(), &port, sizeof port), static_cast<ssize_t>(sizeof port));
   }
   ~EchoProcess() {
-    kill(pid, SIGKILL);
+    test::send_signal(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
   }
   [[noreturn]] static void run(int writer) {
@@ -301,7 +302,7 @@ TEST(HostilePeers, R05_R06_a_stopped_peer_blocks_neither_send_nor_others_and_goe
   const Result<DialId> dial = client.plane->dial("127.0.0.1", echo.port);
   ASSERT_TRUE(dial.ok());
   ASSERT_TRUE(drive({&client}, [&] { return client.seen.ups.size() == 1; }));
-  ASSERT_EQ(kill(echo.pid, SIGSTOP), 0);
+  ASSERT_TRUE(test::send_signal(echo.pid, SIGSTOP));
 
   const std::string payload(200'000, 'x');
   std::size_t accepted = 0;
@@ -320,7 +321,7 @@ TEST(HostilePeers, R05_R06_a_stopped_peer_blocks_neither_send_nor_others_and_goe
   ASSERT_TRUE(drive({&client, &other},
                     [&] { return !other.seen.calls.empty() && other.seen.calls.back().second == "quick"; }));
 
-  ASSERT_EQ(kill(echo.pid, SIGCONT), 0);
+  ASSERT_TRUE(test::send_signal(echo.pid, SIGCONT));
   ASSERT_TRUE(drive({&client}, [&] { return client.seen.answers.size() == accepted; }));
   EXPECT_THAT(client.seen.answers, testing::Each(Pair(*dial, "200000")));
   EXPECT_TRUE(client.seen.downs.empty());

@@ -140,7 +140,7 @@ ChildProcess::~ChildProcess() {
 }
 
 std::optional<ExitStatus> ChildProcess::try_reap() {
-  if (exit_status_) return exit_status_;
+  if (exit_status_ || pid_ < 0) return exit_status_;
   int status = 0;
   if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
   exit_status_ =
@@ -149,8 +149,8 @@ std::optional<ExitStatus> ChildProcess::try_reap() {
 }
 
 void ChildProcess::kill() {
-  // Not reaped yet, so that the number is still this child's.
-  if (!exit_status_) ::kill(pid_, SIGKILL);
+  // Not reaped yet, so that the number is still this child's; a moved-from object has none, and -1 means everybody.
+  if (pid_ > 0 && !exit_status_) ::kill(pid_, SIGKILL);
 }
 
 }  // namespace stagewire::pipeline

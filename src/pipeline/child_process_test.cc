@@ -11,6 +11,7 @@
 #include <array>
 
 #include "pipeline/output_lines.hpp"
+#include "support/send_signal.hpp"
 
 namespace stagewire::pipeline {
 namespace {
@@ -113,9 +114,9 @@ TEST(ChildProcess, is_killed_and_reaped_with_its_object_also_when_it_is_stopped)
     wait_readable(child->output_fd());
     EXPECT_FALSE(child->try_reap().has_value());
     pid = child->pid();
-    ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+    ASSERT_TRUE(test::send_signal(pid, SIGSTOP));
   }
-  EXPECT_EQ(::kill(pid, 0), -1) << "it is still there";
+  EXPECT_FALSE(test::send_signal(pid, 0)) << "it is still there";
 }
 
 TEST(OutputLines, keeps_the_last_words_and_cuts_endless_lines) {

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "conformance/side.hpp"
+#include "support/send_signal.hpp"
 
 namespace stagewire::conformance {
 
@@ -77,7 +78,7 @@ class Child {
   }
 
   Line line() { return {in_.get(), out_.get()}; }
-  void signal(int number) { ::kill(pid_, number); }
+  void signal(int number) { EXPECT_TRUE(test::send_signal(pid_, number)); }
   /// The exit status, or minus the signal.
   int wait() {
     int status = 0;

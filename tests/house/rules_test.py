@@ -86,6 +86,11 @@ class HouseRules(TreeTest):
         self.assert_refused("check_house", "src/base/x.cc:1: sleep_for")
         self.assertNotIn("x_test.cc", support.run("scripts/check_house", self.tree).stdout)
 
+    def test_a_signal_that_could_go_to_every_process_is_found(self):
+        self.write("tests/process/x_test.cc", "void f() { ::kill(find_stage(), 9); }\nvoid g() { child.kill(); }\n")
+        self.assert_refused("check_house", "tests/process/x_test.cc:1: kill(")
+        self.assertNotIn("x_test.cc:2", support.run("scripts/check_house", self.tree).stdout)
+
     def test_unfinished_work_is_found(self):
         self.write("src/base/x.cc", "// TO" + "DO: later\n")
         self.assert_refused("check_house", "src/base/x.cc:1")

@@ -17,6 +17,8 @@
 #include <string>
 #include <thread>
 
+#include "support/send_signal.hpp"
+
 namespace stagewire::process {
 
 /// Longer than anything takes; a test that waits so long has failed.
@@ -98,15 +100,15 @@ class HandoffPeer {
 
   /// Returns when it has stopped.
   void stop() const {
-    ::kill(pid_, SIGSTOP);
+    ASSERT_TRUE(test::send_signal(pid_, SIGSTOP));
     int status = 0;
     ASSERT_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
     ASSERT_TRUE(WIFSTOPPED(status));
   }
-  void go_on() const { ::kill(pid_, SIGCONT); }
+  void go_on() const { EXPECT_TRUE(test::send_signal(pid_, SIGCONT)); }
   void kill() {
     if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
+    EXPECT_TRUE(test::send_signal(pid_, SIGKILL));
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }

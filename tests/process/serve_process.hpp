@@ -22,6 +22,7 @@
 
 #include "pipeline/child_process.hpp"
 #include "pipeline/output_lines.hpp"
+#include "support/send_signal.hpp"
 #include "support/temp_dir.hpp"
 #include "support/wav_bytes.hpp"
 
@@ -85,8 +86,9 @@ class ServeProcess {
     EXPECT_TRUE(eventually([&] {
       for (const pid_t child : children_of(pid())) {
         const auto arguments = arguments_of(child);
-        const auto option = std::find(arguments.begin(), arguments.end(), "--stage-id");
-        if (option != arguments.end() && *std::next(option) == std::to_string(stage_id)) found = child;
+        const std::vector<std::string> wanted{"--stage-id", std::to_string(stage_id)};
+        if (std::search(arguments.begin(), arguments.end(), wanted.begin(), wanted.end()) != arguments.end())
+          found = child;
       }
       return found > 0;
     })) << "stage "

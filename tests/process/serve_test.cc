@@ -206,7 +206,7 @@ TEST_P(ServeFaults, R08_a_killed_stage_is_named_and_the_others_end) {
   serve.wait_for_audio(2);
   const std::vector<pid_t> stages{serve.stage(0), serve.stage(1), serve.stage(2)};
   const pid_t victim = stages[static_cast<std::size_t>(GetParam())];
-  ASSERT_EQ(::kill(victim, SIGKILL), 0);
+  ASSERT_TRUE(test::send_signal(victim, SIGKILL));
   expect_run_error(serve, "stage " + std::to_string(GetParam()) + " (");
   EXPECT_THAT(serve.output(),
               HasSubstr("pid " + std::to_string(victim) + ") was killed by signal 9 (Killed)"));
@@ -218,19 +218,19 @@ TEST_P(ServeFaults, R01_R03_a_stopped_stage_goes_on_where_it_was) {
   auto serve = start(input, kRealTime);
   serve.wait_for_audio(2);
   const pid_t stage = serve.stage(GetParam());
-  ASSERT_EQ(::kill(stage, SIGSTOP), 0);
+  ASSERT_TRUE(test::send_signal(stage, SIGSTOP));
   ASSERT_TRUE(eventually([stage] { return test::state_of(stage) == 'T'; }));
   // The others go on in real time: by then they have come to the end, or wait for the stopped one.
   std::this_thread::sleep_for(std::chrono::seconds(3));
   EXPECT_EQ(test::state_of(serve.pid()), 'S') << "the pipeline waits";
-  ASSERT_EQ(::kill(stage, SIGCONT), 0);
+  ASSERT_TRUE(test::send_signal(stage, SIGCONT));
   expect_success(serve, input);
 }
 
 TEST_P(ServeFaults, R05_a_stage_that_stays_stopped_ends_the_run_at_the_timeout) {
   auto serve = start(example(), {"--rate", "real", "--timeout", "2"});
   serve.wait_for_audio(2);
-  ASSERT_EQ(::kill(serve.stage(GetParam()), SIGSTOP), 0);
+  ASSERT_TRUE(test::send_signal(serve.stage(GetParam()), SIGSTOP));
   expect_run_error(serve, "error: timeout: ");
 }
 
@@ -241,7 +241,7 @@ TEST_F(Serve, interrupts_end_it_cleanly) {
   for (const auto& [signal, name] : {std::pair(SIGINT, "SIGINT"), std::pair(SIGTERM, "SIGTERM")}) {
     auto serve = start(example(), kRealTime);
     serve.wait_for_audio(2);
-    ASSERT_EQ(::kill(serve.pid(), signal), 0);
+    ASSERT_TRUE(test::send_signal(serve.pid(), signal));
     expect_run_error(serve, std::string("interrupted by ") + name);
   }
 }
@@ -250,7 +250,7 @@ TEST_F(Serve, R08_nothing_is_left_when_it_is_killed_itself) {
   auto serve = start(example(), kRealTime);
   serve.wait_for_audio(2);
   const std::vector<pid_t> stages{serve.stage(0), serve.stage(1), serve.stage(2)};
-  ASSERT_EQ(::kill(serve.pid(), SIGKILL), 0);
+  ASSERT_TRUE(test::send_signal(serve.pid(), SIGKILL));
   EXPECT_EQ(serve.wait().text(), "was killed by signal 9 (Killed)");
   for (const pid_t stage : stages) {
     EXPECT_TRUE(eventually([stage] { return test::state_of(stage) == '?' || test::state_of(stage) == 'Z'; }));
