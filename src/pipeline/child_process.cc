@@ -149,7 +149,8 @@ std::optional<ExitStatus> ChildProcess::try_reap() {
 }
 
 void ChildProcess::kill() {
-  // Not reaped yet, so that the number is still this child's; a moved-from object has none, and -1 means everybody.
+  // Not reaped yet, so that the number is still this child's; a moved-from object has none, and -1 means
+  // everybody.
   if (pid_ > 0 && !exit_status_) ::kill(pid_, SIGKILL);
 }
 
