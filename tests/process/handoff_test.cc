@@ -13,6 +13,7 @@ namespace stagewire::process {
 namespace {
 
 constexpr std::size_t kBig = 8 << 20;
+const std::size_t kPoolSize = PeerOptions().pool_size;
 
 std::string payload(const std::string& key, std::size_t size, int seed, int timeout_ms = 50'000) {
   std::ostringstream text;
@@ -21,14 +22,12 @@ std::string payload(const std::string& key, std::size_t size, int seed, int time
 }
 
 struct Processes {
-  explicit Processes(const std::string& wanted_route, std::size_t pool_size = 64 << 20)
-      : route(wanted_route) {
-    sender = std::make_unique<HandoffPeer>(PeerOptions{0, route, 0, 0, pool_size});
+  explicit Processes(const std::string& wanted_route) : route(wanted_route) {
+    sender = std::make_unique<HandoffPeer>(PeerOptions{0, route});
     EXPECT_GT(sender->port, 0) << sender->hello;
-    receiver = std::make_unique<HandoffPeer>(PeerOptions{1, route, 0, sender->port, pool_size});
+    receiver = std::make_unique<HandoffPeer>(PeerOptions{1, route, 0, sender->port});
     EXPECT_GT(receiver->port, 0) << receiver->hello;
     EXPECT_EQ(hand_over("meet", 10'000, 1), "ok " + (route == "auto" ? "lease" : route));
-    free_at_start = sender->health()["free"];
   }
   std::string hand_over(const std::string& key, std::size_t size, int seed) const {
     EXPECT_EQ(sender->ask("put" + payload(key, size, seed)), "ok");
@@ -36,15 +35,14 @@ struct Processes {
   }
   void expect_all_returned() const {
     EXPECT_EQ(sender->ask("drain 50000"), "ok");
-    EXPECT_TRUE(eventually([&] { return sender->health()["free"] == free_at_start; }));
-    EXPECT_TRUE(eventually([&] { return receiver->health()["free"] == (64U << 20U); }));
+    EXPECT_TRUE(eventually([&] { return sender->health()["free"] == kPoolSize; }));
+    EXPECT_TRUE(eventually([&] { return receiver->health()["free"] == kPoolSize; }));
     EXPECT_EQ(receiver->health()["quarantined"], 0U);
   }
 
   const std::string route;
   std::unique_ptr<HandoffPeer> sender;
   std::unique_ptr<HandoffPeer> receiver;
-  std::uint64_t free_at_start = 0;
 };
 
 class StoppedTest : public ::testing::TestWithParam<std::tuple<const char*, bool>> {};
@@ -102,7 +100,7 @@ TEST(StoppedWriter, R01_its_block_comes_back_when_it_is_killed) {
   EXPECT_EQ(processes.receiver->health()["quarantined"], kBig);
   processes.sender->kill();
   EXPECT_TRUE(eventually([&] { return processes.receiver->health()["quarantined"] == 0; }));
-  EXPECT_EQ(processes.receiver->health()["free"], 64U << 20U);
+  EXPECT_EQ(processes.receiver->health()["free"], kPoolSize);
 }
 
 TEST(KilledReceiver, R02_its_lease_ends_and_another_receiver_gets_the_payload) {

@@ -80,40 +80,34 @@ class ServeProcess {
 
   pid_t pid() const { return process_->pid(); }
 
-  /// The process of a stage; waits until it is there.
-  pid_t stage(int stage_id) const {
+  /// The process of a stage; waits until it is there. -1, and a failed test, when the run ends before.
+  pid_t stage(int stage_id) {
     pid_t found = -1;
-    EXPECT_TRUE(eventually([&] {
-      for (const pid_t child : children_of(pid())) {
-        const auto arguments = arguments_of(child);
-        const std::vector<std::string> wanted{"--stage-id", std::to_string(stage_id)};
-        if (std::search(arguments.begin(), arguments.end(), wanted.begin(), wanted.end()) != arguments.end())
-          found = child;
-      }
+    EXPECT_TRUE(while_it_runs([&] {
+      found = child_of_stage(stage_id);
       return found > 0;
     })) << "stage "
         << stage_id << " did not appear\n"
-        << output();
+        << description();
     return found;
   }
 
   /// Waits until the last stage has written audio.
-  void wait_for_audio(int last_stage) const {
+  void wait_for_audio(int last_stage) {
     const std::string file = "/proc/" + std::to_string(stage(last_stage)) + "/fd/4";
-    EXPECT_TRUE(eventually([&] {
+    EXPECT_TRUE(while_it_runs([&] {
       struct stat info {};
       return ::stat(file.c_str(), &info) == 0 && info.st_size > 44;
     })) << "no audio was written\n"
-        << output();
+        << description();
   }
 
   /// Waits for the end; the process's own, the stages are not waited for.
   pipeline::ExitStatus wait() {
     pollfd waiting{process_->output_fd(), POLLIN, 0};
-    const auto keep = [this](std::string_view line) { all_ += std::string(line) + "\n"; };
-    while (lines_.read_from(process_->output_fd(), keep)) {
+    while (read_output()) {
       if (::poll(&waiting, 1, 120'000) == 1) continue;
-      ADD_FAILURE() << "it goes on and on\n" << output();
+      ADD_FAILURE() << "it goes on and on\n" << description();
       process_->kill();
     }
     EXPECT_TRUE(eventually([this] { return process_->try_reap().has_value(); }));
@@ -123,6 +117,47 @@ class ServeProcess {
   const std::string& output() const { return all_; }  ///< what has been read so far: all, after wait()
 
  private:
+  /// False when its output is closed.
+  bool read_output() {
+    return lines_.read_from(process_->output_fd(),
+                            [this](std::string_view line) { all_ += std::string(line) + "\n"; });
+  }
+
+  /// eventually(), but not beyond the end of the run.
+  bool while_it_runs(const std::function<bool()>& condition) {
+    bool met = false;
+    bool ended = false;
+    return eventually([&] {
+             read_output();
+             ended = process_->try_reap().has_value();
+             met = condition();
+             return met || ended;
+           }) &&
+           met;
+  }
+
+  pid_t child_of_stage(int stage_id) const {
+    const std::vector<std::string> wanted{"--stage-id", std::to_string(stage_id)};
+    for (const pid_t child : children_of(pid())) {
+      const auto arguments = arguments_of(child);
+      if (std::search(arguments.begin(), arguments.end(), wanted.begin(), wanted.end()) != arguments.end())
+        return child;
+    }
+    return -1;
+  }
+
+  /// For a failed test: how it is, who its children are, and what it has said.
+  std::string description() {
+    const auto status = process_->try_reap();
+    std::string text = "serve, pid " + std::to_string(pid()) + ": ";
+    text += status ? status->text() : std::string("state ") + state_of(pid());
+    for (const pid_t child : children_of(pid())) {
+      text += "\nchild " + std::to_string(child) + ", state " + state_of(child) + ":";
+      for (const std::string& word : arguments_of(child)) text += " " + word;
+    }
+    return text + "\n" + output();
+  }
+
   std::optional<pipeline::ChildProcess> process_;
   pipeline::OutputLines lines_;
   std::string all_;

@@ -142,7 +142,7 @@ std::size_t FaultBackend::progress(EventSink& sink, bool messages_only) {
   }
   sink_.set_outer(&sink);
   std::size_t count = inner_->progress(sink_, messages_only);
-  if (!held_.empty()) count += held_.deliver_due(sink, base::steady_clock().now());
+  if (!held_.empty()) count += held_.deliver_due(sink, base::steady_clock().now(), count > 0);
   return count;
 }
 

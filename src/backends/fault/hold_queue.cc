@@ -19,14 +19,14 @@ void HoldQueue::push(HeldEvent event, bool overtaken) {
   }
 }
 
-std::size_t HoldQueue::deliver(EventSink& sink, const std::function<bool(const HeldEvent&)>& chosen) {
+std::size_t HoldQueue::deliver(EventSink& sink, const Choice& chosen, bool with_overtaken) {
   std::vector<HeldEvent> now;
   {
     const std::lock_guard lock(mutex_);
     const auto rest = std::stable_partition(events_.begin(), events_.end(), chosen);
     now.assign(std::make_move_iterator(events_.begin()), std::make_move_iterator(rest));
     events_.erase(events_.begin(), rest);
-    if (overtaken_ && chosen(*overtaken_)) {
+    if (with_overtaken && overtaken_ && chosen(*overtaken_)) {
       now.push_back(std::move(*overtaken_));
       overtaken_.reset();
     }
@@ -36,12 +36,14 @@ std::size_t HoldQueue::deliver(EventSink& sink, const std::function<bool(const H
   return now.size();
 }
 
-std::size_t HoldQueue::deliver_due(EventSink& sink, base::TimePoint now) {
-  return deliver(sink, [&](const HeldEvent& event) { return event.due <= now; });
+std::size_t HoldQueue::deliver_due(EventSink& sink, base::TimePoint now, bool more_may_follow) {
+  const auto due = [&](const HeldEvent& event) { return event.due <= now; };
+  return deliver(sink, due, !more_may_follow);
 }
 
 void HoldQueue::deliver_all_of(EventSink& sink, EventSink::PeerToken peer) {
-  deliver(sink, [&](const HeldEvent& event) { return event.peer == peer; });
+  const auto of_peer = [&](const HeldEvent& event) { return event.peer == peer; };
+  deliver(sink, of_peer, true);
 }
 
 std::optional<base::TimePoint> HoldQueue::next_due() {

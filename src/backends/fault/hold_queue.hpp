@@ -21,9 +21,11 @@ struct HeldEvent {
 /// Thread-safe. Delivers without its lock held.
 class HoldQueue {
  public:
-  /// `overtaken`: goes behind the next event, or alone when none comes until it is due.
+  /// `overtaken`: goes behind the next event, or alone when it is due and none has come.
   void push(HeldEvent event, bool overtaken);
-  std::size_t deliver_due(EventSink& sink, base::TimePoint now);
+  /// `more_may_follow`: what waits to be overtaken goes on waiting, so that the order of what is there
+  /// already does not depend on how long it takes to look at it.
+  std::size_t deliver_due(EventSink& sink, base::TimePoint now, bool more_may_follow);
   /// All of one peer, due or not: it is lost, nothing may follow.
   void deliver_all_of(EventSink& sink, EventSink::PeerToken peer);
   bool empty() const { return size_.load(std::memory_order_acquire) == 0; }
@@ -31,7 +33,8 @@ class HoldQueue {
   std::optional<base::TimePoint> next_due();
 
  private:
-  std::size_t deliver(EventSink& sink, const std::function<bool(const HeldEvent&)>& chosen);
+  using Choice = std::function<bool(const HeldEvent&)>;
+  std::size_t deliver(EventSink& sink, const Choice& chosen, bool with_overtaken);
 
   std::mutex mutex_;
   std::deque<HeldEvent> events_;
