@@ -23,7 +23,9 @@ bool is(std::span<const std::byte> bytes, std::string_view text) {
 }  // namespace
 
 base::Duration OriginalSenders::pull_timeout(std::uint64_t size) const {
-  return timeout_ + kPullTimeoutPerStep * static_cast<std::int64_t>(size / kPullTimeoutStep);
+  // What does not fit into the pool is refused for it; a size that a peer makes up must not overflow here.
+  const std::uint64_t steps = std::min(size, subscriptions_.pool_->bytes().size()) / kPullTimeoutStep;
+  return timeout_ + kPullTimeoutPerStep * static_cast<std::int64_t>(steps);
 }
 
 void OriginalSenders::start(const std::shared_ptr<Subscriptions::Wanted>& wanted) {

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <optional>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -96,6 +96,14 @@ bool has_input(zmq::socket_t& socket) {
 /// each has sockets of its own. libzmq's own reconnecting would carry queued messages over to a restarted
 /// peer, and gives up for good after a protocol error.
 struct Connection {
+  explicit Connection(zmq::context_t& context)
+      : dealer(context, zmq::socket_type::dealer), monitor(context, zmq::socket_type::pair) {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  // libzmq's I/O thread waits for ever, and with it every peer, when it has an event to tell and the
+  // monitor's reader is gone: the telling has to end first.
+  ~Connection() { zmq_socket_monitor(dealer.handle(), nullptr, 0); }
+
   zmq::socket_t dealer;
   zmq::socket_t monitor;
   int dealer_fd = -1;  // libzmq's, closed with the sockets
@@ -105,7 +113,7 @@ struct Connection {
 struct Dial {
   DialId id = 0;
   std::string endpoint;
-  std::optional<Connection> connection;
+  std::unique_ptr<Connection> connection;
   bool up = false;
   bool announcing = false;  // within on_connected(): messages overtake the outbox
   std::deque<std::vector<std::byte>> outbox;
@@ -257,9 +265,8 @@ void ZmqControlPlane::hang_up(DialId id) {
 }
 
 Status ZmqControlPlane::connect(Dial& dial) try {
-  Connection connection{.dealer = zmq::socket_t(context_, zmq::socket_type::dealer),
-                        .monitor = zmq::socket_t(context_, zmq::socket_type::pair)};
-  zmq::socket_t& dealer = connection.dealer;
+  auto connection = std::make_unique<Connection>(context_);
+  zmq::socket_t& dealer = connection->dealer;
   set_common_options(dealer);
   dealer.set(zmq::sockopt::ipv6, dial.endpoint.find('[') != std::string::npos);
   dealer.set(zmq::sockopt::reconnect_ivl, -1);
@@ -274,13 +281,13 @@ Status ZmqControlPlane::connect(Dial& dial) try {
   }
   const std::string events = base::text("inproc://dial-events-", tries_++);
   if (zmq_socket_monitor(dealer.handle(), events.c_str(), kUp | kDown) != 0) throw zmq::error_t();
-  connection.monitor.set(zmq::sockopt::linger, 0);
-  connection.monitor.connect(events);
+  connection->monitor.set(zmq::sockopt::linger, 0);
+  connection->monitor.connect(events);
   dealer.connect(dial.endpoint);
-  connection.dealer_fd = dealer.get(zmq::sockopt::fd);
-  connection.monitor_fd = connection.monitor.get(zmq::sockopt::fd);
-  events_.watch(connection.dealer_fd, dial.id);
-  events_.watch(connection.monitor_fd, dial.id);
+  connection->dealer_fd = dealer.get(zmq::sockopt::fd);
+  connection->monitor_fd = connection->monitor.get(zmq::sockopt::fd);
+  events_.watch(connection->dealer_fd, dial.id);
+  events_.watch(connection->monitor_fd, dial.id);
   dial.connection = std::move(connection);
   schedule(dial, base::steady_clock().now() + kConnectTimeout);
   events_.make_due(dial.id);

@@ -10,6 +10,7 @@
 
 #include "base/unique_fd.hpp"
 #include "control/plane_fixture.hpp"
+#include "support/test_seed.hpp"
 
 namespace stagewire::control {
 namespace {
@@ -93,6 +94,22 @@ TEST(ControlPlaneLoad, R08_hanging_up_releases_every_descriptor) {
     std::this_thread::yield();
   EXPECT_EQ(open_descriptors(), before);
   EXPECT_TRUE(client.seen.downs.empty());
+}
+
+// libzmq tells the end of a handshake, or of a connection, on the thread that serves all of them.
+TEST(ControlPlaneLoad, R06_hanging_up_at_any_moment_stops_nobody_else) {
+  Station server = Station::open();
+  Station client = Station::open();
+  std::mt19937_64 random(test::test_seed());
+  for (int round = 0; round < 300; ++round) {
+    const DialId dial = client.dial(server);
+    const auto moment = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 1000);
+    while (std::chrono::steady_clock::now() < moment) client.plane->progress(client.seen);
+    client.plane->hang_up(dial);
+  }
+  const DialId last = client.dial(server);
+  ASSERT_TRUE(client.plane->send(last, as_bytes("still there?")).ok());
+  EXPECT_TRUE(drive({&server, &client}, [&] { return server.seen.calls.size() == 1; }));
 }
 
 TEST(ControlPlaneLoad, a_sink_may_hang_up_the_dial_it_is_called_for) {

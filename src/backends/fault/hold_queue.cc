@@ -14,6 +14,7 @@ void HoldQueue::push(HeldEvent event, bool overtaken) {
   }
   events_.push_back(std::move(event));
   if (overtaken_) {
+    overtaken_->due = events_.back().due;  // no longer than the one that it waited for
     events_.push_back(std::move(*overtaken_));
     overtaken_.reset();
   }
