@@ -98,9 +98,14 @@ class Value {
   const T* get_if() const {
     return std::get_if<T>(&v_);
   }
+  template <typename T>
+  T* get_if() {
+    return std::get_if<T>(&v_);
+  }
   /// The entry of a map with this string key, the last one when it is repeated (as in Python); nullptr when
   /// there is none or this is no map.
   STAGEWIRE_API const Value* find(std::string_view key) const;
+  Value* find(std::string_view key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
 
  private:
   Variant v_;

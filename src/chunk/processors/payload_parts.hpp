@@ -1,0 +1,31 @@
+// Parts that the payloads of all edges have, with the names and in the order of OmniPayloadStruct.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "stagewire/chunk.hpp"
+
+namespace stagewire::chunk {
+
+/// Token ids as a list.
+Value::List id_list(std::span<const std::int64_t> first, std::span<const std::int64_t> then = {});
+
+/// The last `count` of them, or all.
+std::span<const std::int64_t> last_of(std::span<const std::int64_t> ids, std::int64_t count);
+
+/// The speaker and the language of a request, kept because the request's views end with the call.
+class Voice {
+ public:
+  /// Whether it is another one than before: payloads that show it are to be built anew.
+  bool take(const ChunkRequest& request);
+  /// "speaker" and "language", where they are known.
+  void append_to(Value::Map& payload) const;
+
+ private:
+  std::string speaker_;
+  std::string language_;
+};
+
+}  // namespace stagewire::chunk

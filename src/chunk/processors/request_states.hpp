@@ -1,0 +1,65 @@
+// What a processor keeps of each request, and the processor that keeps it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "stagewire/chunk.hpp"
+
+namespace stagewire::chunk {
+
+/// One State for each external id. Looking one up allocates nothing.
+template <typename State>
+class RequestStates {
+ public:
+  /// nullptr when there is none. Addresses stay valid until the state is erased.
+  State* find(std::string_view external_id) {
+    const auto found = states_.find(external_id);
+    return found == states_.end() ? nullptr : &found->second;
+  }
+  State& get(std::string_view external_id) {
+    State* const known = find(external_id);
+    return known != nullptr ? *known : states_[std::string(external_id)];
+  }
+  void erase(std::string_view external_id) {
+    const auto found = states_.find(external_id);
+    if (found != states_.end()) states_.erase(found);
+  }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  std::unordered_map<std::string, State, Hash, std::equal_to<>> states_;
+};
+
+/// A processor whose memory is one State a request. `State::end_segment()` drops what the next segment must
+/// not see. One thread at a time.
+template <typename State>
+class PerRequestProcessor : public ChunkProcessor {
+ public:
+  Result<std::optional<Value>> process(const ChunkRequest& request, const Value& output,
+                                       bool terminal) final {
+    Result<Value*> payload = step(request, output, terminal);
+    if (!payload.ok()) return payload.error();
+    if (*payload == nullptr) return std::optional<Value>();
+    return std::optional<Value>(**payload);
+  }
+  void end_segment(std::string_view external_id) final {
+    if (State* state = states_.find(external_id)) state->end_segment();
+  }
+  void forget(std::string_view external_id) final { states_.erase(external_id); }
+
+ protected:
+  /// The payload belongs to the request's state and is valid until the next call for the request; nullptr:
+  /// nothing to send yet. An error leaves the state as it was.
+  virtual Result<Value*> step(const ChunkRequest& request, const Value& output, bool terminal) = 0;
+
+  RequestStates<State> states_;
+};
+
+}  // namespace stagewire::chunk
