@@ -52,6 +52,12 @@ class Handoff {
     return options_.cases.empty() ||
            std::find(options_.cases.begin(), options_.cases.end(), name) != options_.cases.end();
   }
+  std::vector<std::uint64_t> wanted_sizes(std::vector<std::uint64_t> sizes) const {
+    std::erase_if(sizes, [this](std::uint64_t size) {
+      return !options_.sizes.empty() && std::count(options_.sizes.begin(), options_.sizes.end(), size) == 0;
+    });
+    return sizes;
+  }
   void open(const std::string& route, WaitStrategy wait, std::uint64_t pool_size = 0);
   std::uint32_t count_for(std::uint64_t size, double us_each) const;
   std::vector<double> puts(std::uint64_t size, std::uint32_t count, bool asleep);
@@ -185,14 +191,14 @@ void Handoff::small(const std::string& name, WaitStrategy wait, const std::strin
 void Handoff::leases() {
   if (!wanted("lease")) return;
   open("lease", WaitStrategy::block);
-  const std::vector<std::uint64_t> sizes = {4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB, 256 * MiB};
+  const std::vector<std::uint64_t> sizes = wanted_sizes({4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB, 256 * MiB});
   std::vector<Times> ours(sizes.size());
   for (int round = 0; round < options_.rounds; ++round) {
     for (std::size_t i = 0; i < sizes.size(); ++i) ours[i].add(puts(sizes[i], count_for(0, 150), true));
   }
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     Row result = row("lease", sizes[i], ours[i]);
-    result.yardstick = "lease of 4 KiB";
+    result.yardstick = "smallest lease";
     result.ratio = result.p50_us / median(ours[0].p50);
     print(result, options_.json);
   }
@@ -202,7 +208,7 @@ void Handoff::reads() {
   if (!wanted("read")) return;
   constexpr std::uint32_t kWindow = 4;   // watched ahead
   constexpr std::uint32_t kBuffers = 8;  // in the sender's pool
-  for (const std::uint64_t size : {64 * KiB, 256 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB}) {
+  for (const std::uint64_t size : wanted_sizes({64 * KiB, 256 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB})) {
     const std::uint32_t count = std::max(count_for(size, 10), 3 * kBuffers);
     open("read", WaitStrategy::adaptive, kBuffers * size);
     CopyYardstick copy(size, kBuffers, 1);
@@ -256,7 +262,7 @@ void Handoff::against_zmq(const std::string& transport) {
   zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, request.endpoint, &length);
   partner_.ask(request);
   partner_.answer();
-  for (const std::uint64_t size : {4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB}) {
+  for (const std::uint64_t size : wanted_sizes({4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB})) {
     Times ours, theirs;
     for (int round = 0; round < options_.rounds; ++round) {
       theirs.add(zmq_puts(socket, size, std::max(count_for(10 * size, 100) / 4, 5U)));

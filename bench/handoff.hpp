@@ -12,7 +12,8 @@ struct HandoffOptions {
   int rounds = 5;  ///< of each measurement, taken in turn with its yardstick; medians are printed
   double seconds_per_round = 0.3;  ///< about
   std::uint64_t pool_size = 1ULL << 30U;
-  std::vector<std::string> cases;  ///< empty = all
+  std::vector<std::string> cases;    ///< empty = all
+  std::vector<std::uint64_t> sizes;  ///< bytes; of the cases that have several. Empty = all
 };
 
 /// Exit status.

@@ -20,7 +20,7 @@ std::vector<double> futex_one_way(int count);
 std::vector<double> spin_one_way(int count);
 
 /// memcpy between two shared mappings with huge pages where there are any, walking through `sources` buffers
-/// of `size` bytes into `targets`; GB/s (1e9 bytes).
+/// of `size` bytes into `targets`; GB/s (1e9 bytes). Exits the program when it cannot be measured.
 class CopyYardstick {
  public:
   CopyYardstick(std::size_t size, std::size_t sources, std::size_t targets);
@@ -30,6 +30,8 @@ class CopyYardstick {
   double gb_per_s(int count);
 
  private:
+  void copy(std::size_t count) const;
+
   std::size_t size_;
   std::size_t sources_;
   std::size_t targets_;

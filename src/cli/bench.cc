@@ -24,6 +24,10 @@ int bench_command(int argc, char** argv) {
       ->capture_default_str();
   handoff->add_option("--case", options.cases,
                       "only these: eager-block, eager-spin, lease, read, zmq-ipc, zmq-tcp, idle");
+  handoff
+      ->add_option("--size", options.sizes,
+                   "only these, for example 4KiB or 64MiB, of the cases that have several sizes")
+      ->transform(CLI::AsSizeValue(false));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

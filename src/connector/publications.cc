@@ -89,7 +89,7 @@ bool Publications::put_eagerly(std::string_view key, const Source& source, Statu
   core_->send(*receiver.peer,
               wire::Ready{std::string(key), 0, 0, source.size, source.kind,
                           static_cast<std::uint32_t>(source.dtype), source.shape, now_ns()},
-              slot);
+              slot, receiver.wake);
   waiting->second.pop_front();
   if (waiting->second.empty()) waiting_.erase(waiting);
   count_put(source.size);
@@ -150,7 +150,8 @@ void Publications::offer(const std::string& key, Entry& entry) {
   leases_.emplace(lease, Lease{receiver.peer, key, entry.block});
   core_->send(*receiver.peer,
               wire::Ready{key, lease, entry.block, entry.size, entry.kind,
-                          static_cast<std::uint32_t>(entry.dtype), entry.shape, entry.put_time_ns});
+                          static_cast<std::uint32_t>(entry.dtype), entry.shape, entry.put_time_ns},
+              {}, receiver.wake);
 }
 
 bool Publications::offer_eagerly(const std::string& key, Entry& entry, const Waiting& receiver) {
@@ -160,7 +161,7 @@ bool Publications::offer_eagerly(const std::string& key, Entry& entry, const Wai
   core_->send(*receiver.peer,
               wire::Ready{key, 0, 0, entry.size, entry.kind, static_cast<std::uint32_t>(entry.dtype),
                           entry.shape, entry.put_time_ns},
-              slot);
+              slot, receiver.wake);
   return true;
 }
 
@@ -211,9 +212,17 @@ void Publications::on_watch(const engine::PeerPtr& peer, const wire::Watch& watc
     return;
   }
   std::deque<Waiting>& waiting = waiting_[watch.key];
-  const bool known =
-      std::any_of(waiting.begin(), waiting.end(), [&](const Waiting& w) { return w.peer == peer; });
-  if (!known) waiting.push_back({peer, watch.eager});
+  const auto known = std::find_if(waiting.begin(), waiting.end(),
+                                  [&](const Waiting& receiver) { return receiver.peer == peer; });
+  if (known != waiting.end()) {
+    known->wake = watch.wake;
+  } else if (watch.again) {
+    // Ready went out before we heard that somebody waits for it.
+    if (waiting.empty()) waiting_.erase(watch.key);
+    return core_->send(*peer, wire::Nudge{});
+  } else {
+    waiting.push_back({peer, watch.eager, watch.wake});
+  }
   const auto entry = entries_.find(watch.key);
   if (entry != entries_.end() && entry->second.readers == 0) {
     offer(entry->first, entry->second);

@@ -81,6 +81,7 @@ class Publications {
   struct Waiting {
     engine::PeerPtr peer;
     bool eager = true;
+    bool wake = true;
   };
   struct Lease {
     engine::PeerPtr peer;

@@ -24,7 +24,7 @@ Result<memory::Pool::Offset> allocate_block(engine::Core& core, memory::Pool& po
   auto block = pool.allocate(size, at_once);
   if (block) return block;
   // What would make room may have arrived already.
-  core.poll();
+  core.poll_messages();
   block = pool.allocate(size, at_once);
   if (!should_wait(block, deadline)) return block;
 

@@ -56,6 +56,7 @@ Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine:
 // Asks whoever answers at the wanted key's address now; if nobody does yet, on_met() or on_original() will.
 void Subscriptions::send_watch(const WantedPtr& wanted) {
   bool original = false;
+  const engine::PeerPtr asked = wanted->peer;
   {
     const std::lock_guard lock(wanted->dial->mutex);
     original = wanted->dial->state == engine::Dial::State::original;
@@ -64,13 +65,17 @@ void Subscriptions::send_watch(const WantedPtr& wanted) {
   if (original) return originals_->start(wanted);
   if (!wanted->peer) return;
   const bool eager = wish_ == RouteWish::automatic || wish_ == RouteWish::eager;
-  core_->send(*wanted->peer, wire::Watch{wanted->key, wanted->need == Need::look, eager}, {},
-              wanted->need != Need::ahead);
+  const bool wake = wanted->need != Need::ahead;
+  core_->send(*wanted->peer,
+              wire::Watch{wanted->key, wanted->need == Need::look, eager, wake, wanted->peer == asked}, {},
+              wake);
 }
 
 Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr& dial,
                                     std::optional<std::uint64_t> size, base::Deadline deadline,
                                     bool only_look) {
+  // What was watched ahead may have come without waking anybody.
+  core_->poll_messages();
   while (true) {
     base::Event event;
     WantedPtr wanted;

@@ -170,6 +170,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::size_t progress_until_armed(bool* armed);
   std::size_t progress_and_arm(bool* armed);
   bool left_to_spinners();
+  bool wait_adaptively(base::Event& event, base::Deadline deadline);
   bool spin(base::Event& event, base::Deadline give_up);
   bool drive(base::Event& event, base::Deadline deadline);
   void watch_backends(bool on);
@@ -232,6 +233,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::atomic<int> spinners_{0};
   std::atomic<bool> unwatched_for_spinners_{false};
   std::atomic<std::int64_t> last_traffic_ns_{0};
+  std::atomic<std::int64_t> typical_wait_ns_{0};
   std::atomic<int> wanting_everything_{0};
   base::LogLimiter bad_messages_;
 

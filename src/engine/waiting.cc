@@ -10,10 +10,12 @@
 namespace stagewire::engine {
 namespace {
 
-// `adaptive` spins this long, and only when something arrived this recently: twice a cross-core wake, so that
-// a stream that is faster than a wake never pays for one, and an idle pair never spins.
-constexpr base::Duration kSpin = std::chrono::microseconds(20);
-constexpr base::Duration kRecent = std::chrono::microseconds(100);
+// `adaptive` spins for twice what waits have taken lately, within these bounds, and only when something
+// arrived a few of them ago: a regular stream that is faster than a handful of wakes never pays for one, a
+// slower one gives its core back, and an idle pair never spins. The shortest is twice a cross-core wake.
+constexpr base::Duration kShortestSpin = std::chrono::microseconds(20);
+constexpr base::Duration kLongestSpin = std::chrono::microseconds(200);
+constexpr int kSpinsThatAreRecent = 5;
 
 // A turn ends after so many rounds even if events keep coming, so that timers and the control plane get
 // theirs.
@@ -102,17 +104,32 @@ bool Core::wait(base::Event& event, base::Deadline deadline) {
     }
     return event.is_set();
   }
-  if (options_.engine.wait != WaitStrategy::block) {
-    const base::TimePoint now = base::steady_clock().now();
-    base::Deadline give_up = deadline;
-    if (options_.engine.wait == WaitStrategy::adaptive) {
-      const base::Duration since(now.time_since_epoch().count() -
-                                 last_traffic_ns_.load(std::memory_order_relaxed));
-      give_up = base::Deadline::at(since < kRecent ? std::min(deadline.when(), now + kSpin) : now);
-    }
-    if (spin(event, give_up)) return true;
+  switch (options_.engine.wait) {
+    case WaitStrategy::block:
+      return drive(event, deadline);
+    case WaitStrategy::spin:
+      return spin(event, deadline) || drive(event, deadline);
+    case WaitStrategy::adaptive:
+      break;
   }
-  return drive(event, deadline);
+  return wait_adaptively(event, deadline);
+}
+
+bool Core::wait_adaptively(base::Event& event, base::Deadline deadline) {
+  const base::TimePoint start = base::steady_clock().now();
+  const std::int64_t typical = typical_wait_ns_.load(std::memory_order_relaxed);
+  const base::Duration twice(2 * typical);
+  const base::Duration spin_time = twice > kLongestSpin ? kShortestSpin : std::max(twice, kShortestSpin);
+  const base::Duration since(start.time_since_epoch().count() -
+                             last_traffic_ns_.load(std::memory_order_relaxed));
+  bool done = false;
+  if (since < kSpinsThatAreRecent * spin_time)
+    done = spin(event, base::Deadline::at(std::min(deadline.when(), start + spin_time)));
+  if (!done) done = drive(event, deadline);
+  // Threads that wait at once may lose one another's figures: it is an estimate.
+  const base::Duration took = std::min<base::Duration>(base::steady_clock().now() - start, 5 * kLongestSpin);
+  typical_wait_ns_.store(typical + (took.count() - typical) / 4, std::memory_order_relaxed);
+  return done;
 }
 
 bool Core::spin(base::Event& event, base::Deadline give_up) {

@@ -44,10 +44,12 @@ void write(Packer& packer, const Hello& message) {
 }
 
 void write(Packer& packer, const Watch& message) {
-  open<Watch>(packer, 3);
+  open<Watch>(packer, 5);
   base::pack_text(packer, message.key);
   packer.pack(message.answer_now);
   packer.pack(message.eager);
+  packer.pack(message.wake);
+  packer.pack(message.again);
 }
 
 void write(Packer& packer, const Unwatch& message) {
@@ -112,6 +114,10 @@ void write(Packer& packer, const Bye&) {
   open<Bye>(packer, 0);
 }
 
+void write(Packer& packer, const Nudge&) {
+  open<Nudge>(packer, 0);
+}
+
 // --- Reading
 // ----------------------------------------------------------------------------------------------------
 
@@ -148,10 +154,12 @@ void read(FieldReader& fields, Hello& message) {
 
 void read(FieldReader& fields, Watch& message) {
   fields.rename("watch");
-  fields.need(3);
+  fields.need(5);
   key(fields, message.key);
   fields.flag("answer_now", message.answer_now);
   fields.flag("eager", message.eager);
+  fields.flag("wake", message.wake);
+  fields.flag("again", message.again);
 }
 
 void read(FieldReader& fields, Unwatch& message) {
@@ -223,6 +231,10 @@ void read(FieldReader& fields, Failure& message) {
 
 void read(FieldReader& fields, Bye&) {
   fields.rename("bye");
+}
+
+void read(FieldReader& fields, Nudge&) {
+  fields.rename("nudge");
 }
 
 // Makes the message of this type number and reads it; false when there is none.

@@ -37,6 +37,8 @@ struct Watch {
   std::string key;
   bool answer_now = false;  ///< also tell at once when it is not there: Gone(not_found); the watch goes on
   bool eager = true;        ///< the payload may ride in Ready
+  bool wake = true;         ///< somebody waits for Ready; else it may lie until the receiver looks
+  bool again = false;       ///< changes the watch sent before; when that was answered already, Nudge
   bool operator==(const Watch&) const = default;
 };
 
@@ -115,8 +117,13 @@ struct Bye {
   bool operator==(const Bye&) const = default;
 };
 
+/// Has nothing to say: it makes the receiver look at what came before it.
+struct Nudge {
+  bool operator==(const Nudge&) const = default;
+};
+
 using Message =
-    std::variant<Hello, Watch, Unwatch, Ready, Release, Gone, Pull, PullDone, Cancel, Failure, Bye>;
+    std::variant<Hello, Watch, Unwatch, Ready, Release, Gone, Pull, PullDone, Cancel, Failure, Bye, Nudge>;
 
 /// Longest message that decode() accepts.
 inline constexpr std::size_t kMaxMessageSize = 64 * 1024;

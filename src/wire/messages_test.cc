@@ -35,7 +35,7 @@ std::vector<Golden> goldens() {
   const std::string key_hex(kKeyHex);
   return {
       {Hello{1, from_hex("90"), from_hex("90"), 65536, true}, "96 01 01 c40190 c40190 ce00010000 c3"},
-      {Watch{key, false, true}, "94 02 " + key_hex + " c2 c3"},
+      {Watch{key, false, true, false, true}, "96 02 " + key_hex + " c2 c3 c2 c3"},
       {Unwatch{key}, "92 03 " + key_hex},
       {Ready{key,
              7,
@@ -54,6 +54,7 @@ std::vector<Golden> goldens() {
       {Cancel{9}, "92 09 09"},
       {Failure{static_cast<std::uint32_t>(ErrorCode::corrupt), "bad"}, "93 0a 0a a3626164"},
       {Bye{}, "91 0b"},
+      {Nudge{}, "91 0c"},
   };
 }
 
@@ -106,7 +107,7 @@ TEST(Messages, fields_of_a_newer_peer_are_ignored) {
 }
 
 TEST(Messages, a_newer_peers_message_is_unsupported_not_corrupt) {
-  EXPECT_EQ(decode(from_hex("53573100 92 0c 01")).error().code(), ErrorCode::unsupported);
+  EXPECT_EQ(decode(from_hex("53573100 92 0d 01")).error().code(), ErrorCode::unsupported);
   EXPECT_EQ(decode(from_hex("53573100 91 00")).error().code(), ErrorCode::unsupported);
 }
 
