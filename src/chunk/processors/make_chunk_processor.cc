@@ -1,6 +1,10 @@
 #include "base/text.hpp"
+#include "chunk/processors/qwen2_5_omni/thinker2talker_async_chunk.hpp"
+#include "chunk/processors/qwen2_5_omni/thinker2talker_full_payload.hpp"
 #include "chunk/processors/qwen3_omni/thinker2talker_async_chunk.hpp"
+#include "chunk/processors/qwen3_omni/thinker2talker_full_payload.hpp"
 #include "chunk/processors/talker2code2wav_async_chunk.hpp"
+#include "chunk/processors/talker2code2wav_full_payload.hpp"
 
 namespace stagewire {
 namespace {
@@ -8,12 +12,12 @@ namespace {
 using Made = Result<std::unique_ptr<ChunkProcessor>>;
 
 template <typename Processor>
-Made hidden_states(const ChunkProcessorOptions&) {
+Made without_sizes(const ChunkProcessorOptions&) {
   return std::unique_ptr<ChunkProcessor>(std::make_unique<Processor>());
 }
 
 template <const chunk::CodecForm& form>
-Made codes(const ChunkProcessorOptions& options) {
+Made windows(const ChunkProcessorOptions& options) {
   const auto sizes = chunk::WindowSizes::from(options, form);
   if (!sizes.ok()) return sizes.error();
   return std::unique_ptr<ChunkProcessor>(std::make_unique<chunk::Talker2Code2WavAsyncChunk>(form, *sizes));
@@ -25,9 +29,15 @@ struct Entry {
 };
 
 constexpr Entry kProcessors[] = {
-    {"qwen3_omni.thinker2talker_async_chunk", hidden_states<chunk::qwen3_omni::Thinker2TalkerAsyncChunk>},
-    {"qwen3_omni.talker2code2wav_async_chunk", codes<chunk::kQwen3Codec>},
-    {"qwen2_5_omni.talker2code2wav_async_chunk", codes<chunk::kQwen25Codec>}};
+    {"qwen3_omni.thinker2talker_async_chunk", without_sizes<chunk::qwen3_omni::Thinker2TalkerAsyncChunk>},
+    {"qwen3_omni.talker2code2wav_async_chunk", windows<chunk::kQwen3Codec>},
+    {"qwen3_omni.thinker2talker_full_payload", without_sizes<chunk::qwen3_omni::Thinker2TalkerFullPayload>},
+    {"qwen3_omni.talker2code2wav_full_payload", without_sizes<chunk::Qwen3Talker2Code2WavFullPayload>},
+    {"qwen2_5_omni.thinker2talker_async_chunk", without_sizes<chunk::qwen2_5_omni::Thinker2TalkerAsyncChunk>},
+    {"qwen2_5_omni.talker2code2wav_async_chunk", windows<chunk::kQwen25Codec>},
+    {"qwen2_5_omni.thinker2talker_full_payload",
+     without_sizes<chunk::qwen2_5_omni::Thinker2TalkerFullPayload>},
+    {"qwen2_5_omni.talker2code2wav_full_payload", without_sizes<chunk::Qwen25Talker2Code2WavFullPayload>}};
 
 }  // namespace
 

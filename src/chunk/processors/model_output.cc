@@ -16,12 +16,6 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return text + "]";
 }
 
-std::string expected_text(const RowForm& form) {
-  std::string text;
-  for (const DType dtype : form.dtypes) text += (text.empty() ? "" : " or ") + std::string(to_string(dtype));
-  return text + " [rows, " + std::to_string(form.width) + "]";
-}
-
 bool is_dotted(std::string_view key, std::string_view group, std::string_view name) {
   return key.size() == group.size() + 1 + name.size() && key.substr(0, group.size()) == group &&
          key[group.size()] == '.' && key.substr(group.size() + 1) == name;
@@ -62,6 +56,12 @@ std::string form_text(const TensorView& tensor) {
   return std::string(to_string(tensor.dtype)) + " " + shape_text(tensor.shape);
 }
 
+std::string form_text(const RowForm& form) {
+  std::string text;
+  for (const DType dtype : form.dtypes) text += (text.empty() ? "" : " or ") + std::string(to_string(dtype));
+  return text + " [rows, " + std::to_string(form.width) + "]";
+}
+
 Status check_map(const ChunkRequest& request, const Value& output) {
   if (output.is_none() || output.get_if<Value::Map>() != nullptr) return {};
   return bad_output(request, "output", "is no map");
@@ -70,6 +70,11 @@ Status check_map(const ChunkRequest& request, const Value& output) {
 Result<const TensorView*> find_tensor(const ChunkRequest& request, const Value& output,
                                       std::string_view group, std::string_view name) {
   return as_tensor(request, find_nested(output, group, name), [&] { return base::text(group, ".", name); });
+}
+
+Result<const TensorView*> find_tensor(const ChunkRequest& request, const Value& output,
+                                      std::string_view key) {
+  return as_tensor(request, output.find(key), [&] { return std::string(key); });
 }
 
 Result<const TensorView*> find_layer(const ChunkRequest& request, const Value& output, int layer) {
@@ -90,15 +95,14 @@ Result<const TensorView*> find_layer(const ChunkRequest& request, const Value& o
 
 Result<std::int64_t> count_rows(const ChunkRequest& request, std::string_view key, const TensorView* tensor,
                                 const RowForm& form, std::int64_t most) {
-  if (tensor == nullptr) return bad_output(request, key, "is missing, expected " + expected_text(form));
+  if (tensor == nullptr) return bad_output(request, key, "is missing, expected " + form_text(form));
   const bool fits = tensor->shape.size() == 2 && tensor->shape[1] == form.width &&
                     std::find(form.dtypes.begin(), form.dtypes.end(), tensor->dtype) != form.dtypes.end();
-  if (!fits)
-    return bad_output(request, key, "is " + form_text(*tensor) + ", expected " + expected_text(form));
+  if (!fits) return bad_output(request, key, "is " + form_text(*tensor) + ", expected " + form_text(form));
   if (tensor->shape[0] > most) {
     return bad_output(request, key,
-                      base::text("is ", form_text(*tensor), ", expected ", expected_text(form),
-                                 " with at most ", most, " rows in this step"));
+                      base::text("is ", form_text(*tensor), ", expected ", form_text(form), " with at most ",
+                                 most, " rows in this step"));
   }
   return tensor->shape[0];
 }

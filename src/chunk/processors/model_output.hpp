@@ -24,6 +24,8 @@ Error bad_output(const ChunkRequest& request, std::string_view key, std::string_
 
 /// "bfloat16 [3, 2048]"
 std::string form_text(const TensorView& tensor);
+/// "bfloat16 [rows, 2048]"
+std::string form_text(const RowForm& form);
 
 /// An error unless the output is a map or None.
 Status check_map(const ChunkRequest& request, const Value& output);
@@ -32,6 +34,9 @@ Status check_map(const ChunkRequest& request, const Value& output);
 /// whose fields do not fit each other.
 Result<const TensorView*> find_tensor(const ChunkRequest& request, const Value& output,
                                       std::string_view group, std::string_view name);
+
+/// The same for a key that stands in no group.
+Result<const TensorView*> find_tensor(const ChunkRequest& request, const Value& output, std::string_view key);
 
 /// The hidden states after a layer: hidden_states.layers[layer], its key an integer or its digits, or
 /// hidden_states.layer_N.

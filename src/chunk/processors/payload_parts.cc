@@ -1,5 +1,7 @@
 #include "chunk/processors/payload_parts.hpp"
 
+#include <algorithm>
+
 namespace stagewire::chunk {
 
 Value::List id_list(std::span<const std::int64_t> first, std::span<const std::int64_t> then) {
@@ -10,9 +12,19 @@ Value::List id_list(std::span<const std::int64_t> first, std::span<const std::in
   return list;
 }
 
-std::span<const std::int64_t> last_of(std::span<const std::int64_t> ids, std::int64_t count) {
-  const auto wanted = static_cast<std::size_t>(count);
-  return wanted < ids.size() ? ids.last(wanted) : ids;
+SegmentIds SegmentIds::all_of(const ChunkRequest& request) {
+  return {id_list(request.prompt_ids, request.output_ids), id_list(request.prompt_ids)};
+}
+
+SegmentIds SegmentIds::after(const ChunkRequest& request, std::size_t earlier_count) {
+  const auto prompt = request.prompt_ids.subspan(std::min(earlier_count, request.prompt_ids.size()));
+  return {id_list(prompt, request.output_ids), id_list(prompt)};
+}
+
+SegmentIds SegmentIds::of_prompt(const ChunkRequest& request, std::int64_t row_count) {
+  const auto count = std::min(static_cast<std::size_t>(row_count), request.prompt_ids.size());
+  const auto prompt = request.prompt_ids.last(count);
+  return {id_list(prompt, request.output_ids), id_list(prompt)};
 }
 
 bool Voice::take(const ChunkRequest& request) {

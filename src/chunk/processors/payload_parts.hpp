@@ -12,8 +12,17 @@ namespace stagewire::chunk {
 /// Token ids as a list.
 Value::List id_list(std::span<const std::int64_t> first, std::span<const std::int64_t> then = {});
 
-/// The last `count` of them, or all.
-std::span<const std::int64_t> last_of(std::span<const std::int64_t> ids, std::int64_t count);
+/// The ids that belong to the rows of a prompt.
+struct SegmentIds {
+  Value::List all;  ///< prompt and output
+  Value::List prompt;
+
+  static SegmentIds all_of(const ChunkRequest& request);
+  /// Those after the ids of earlier segments, which had so many of the prompt's.
+  static SegmentIds after(const ChunkRequest& request, std::size_t earlier_count);
+  /// Those of a further segment, whose prompt has `row_count` rows.
+  static SegmentIds of_prompt(const ChunkRequest& request, std::int64_t row_count);
+};
 
 /// The speaker and the language of a request, kept because the request's views end with the call.
 class Voice {

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "chunk/processors/chunk_fields.hpp"
 #include "stagewire/chunk.hpp"
 #include "support/payload.hpp"
 
@@ -70,6 +72,7 @@ class TestTensor {
     return view;
   }
   std::string text() const { return testing::text_of(view()); }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
 
  private:
   TensorView view_;
@@ -78,6 +81,10 @@ class TestTensor {
 
 inline Value codes_output(const TestTensor& codes) {
   return Value::Map{{"codes", Value::Map{{"audio", codes.view()}}}};
+}
+
+inline std::string ids_text(const std::vector<std::int64_t>& ids) {
+  return testing::text_of(Value::List(ids.begin(), ids.end()));
 }
 
 inline std::unique_ptr<ChunkProcessor> make(std::string_view name,
@@ -96,6 +103,47 @@ inline Value part(const Value& payload, std::string_view group, std::string_view
 
 inline std::string part_text(const Value& payload, std::string_view group, std::string_view name) {
   return testing::text_of(part(payload, group, name));
+}
+
+/// A chunk as it arrives: with the two flags that the adapter sets, encoded and decoded again.
+class Delivered {
+ public:
+  Delivered(const std::optional<Value>& payload, ChunkEnd end) {
+    Value chunk = payload ? *payload : Value(Value::Map{{"meta", Value::Map{}}});
+    auto& meta = *chunk.find("meta")->get_if<Value::Map>();
+    const std::array flags{std::byte{end.finished}, std::byte{end.segment_finished}};
+    meta.emplace_back("finished", TensorView{DType::boolean, {}, &flags[0], {}});
+    meta.emplace_back("is_segment_finished", TensorView{DType::boolean, {}, &flags[1], {}});
+    bytes_ = testing::encoded(chunk);
+    auto decoded = decode(bytes_);
+    EXPECT_TRUE(decoded.ok()) << decoded.error().to_string();
+    if (decoded.ok()) value_ = std::move(*decoded);
+  }
+  const Value& value() const { return value_; }
+  std::size_t size() const { return bytes_.size(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+  Value value_;
+};
+
+/// Appends a tensor's bytes.
+inline void append_bytes(const TensorView* tensor, std::vector<std::byte>& bytes) {
+  if (tensor == nullptr) return;
+  bytes.insert(bytes.end(), tensor->data, tensor->data + byte_size(tensor->dtype, tensor->shape).value());
+}
+
+/// Codes of a tensor as numbers.
+inline std::vector<std::int64_t> codes_of(const Value& payload) {
+  const Value codes = part(payload, "codes", "audio");
+  const auto* const tensor = codes.get_if<TensorView>();
+  if (tensor == nullptr || tensor->dtype != DType::int64 || tensor->shape.size() != 1) {
+    ADD_FAILURE() << "codes.audio is no flat int64 tensor";
+    return {};
+  }
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(tensor->shape[0]));
+  if (!numbers.empty()) std::memcpy(numbers.data(), tensor->data, numbers.size() * sizeof(std::int64_t));
+  return numbers;
 }
 
 /// The payload of a call that must succeed; nullopt when it makes none.

@@ -5,6 +5,15 @@
 
 namespace stagewire::chunk {
 
+TensorView row_range(const TensorView& rows, std::int64_t first, std::int64_t count) {
+  TensorView range = rows;
+  range.shape[0] = count;
+  const std::int64_t stride = rows.strides.empty() ? rows.shape[1] : rows.strides[0];
+  if (first > 0 && count > 0)
+    range.data += first * stride * static_cast<std::int64_t>(byte_size(rows.dtype, {}).value());
+  return range;
+}
+
 bool RowBuffer::fits(const TensorView& rows) const {
   return count_ == 0 || (rows.dtype == dtype_ && rows.shape[1] == width_);
 }

@@ -9,6 +9,9 @@
 
 namespace stagewire::chunk {
 
+/// `count` rows of [n, width], from row `first` on; a view of the same memory.
+TensorView row_range(const TensorView& rows, std::int64_t first, std::int64_t count);
+
 /// Owns copies of the rows: what a model made belongs to its caller.
 class RowBuffer {
  public:

@@ -19,19 +19,6 @@ std::vector<std::int64_t> frame_of(std::int64_t frame) {
   return codes;
 }
 
-/// A window's codes as numbers; its frames are the codes divided by the codebooks.
-std::vector<std::int64_t> codes_of(const Value& payload) {
-  const Value codes = part(payload, "codes", "audio");
-  const auto* const tensor = codes.get_if<TensorView>();
-  if (tensor == nullptr || tensor->dtype != DType::int64 || tensor->shape.size() != 1) {
-    ADD_FAILURE() << "codes.audio is no flat int64 tensor";
-    return {};
-  }
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(tensor->shape[0]));
-  std::memcpy(numbers.data(), tensor->data, numbers.size() * sizeof(std::int64_t));
-  return numbers;
-}
-
 class Qwen3Talker : public ::testing::Test {
  protected:
   void configure(int chunk, int left, int initial = 0) {

@@ -14,10 +14,6 @@ std::string embedding_rows(std::int64_t first, std::int64_t count) {
 std::string hidden_rows(std::int64_t first, std::int64_t count) {
   return ThinkerStep(first, count).hidden.text();
 }
-std::string ids_text(const std::vector<std::int64_t>& ids) {
-  return testing::text_of(Value::List(ids.begin(), ids.end()));
-}
-
 class Qwen3Thinker : public ::testing::Test {
  protected:
   Qwen3Thinker() { request.prompt_ids = counting(100, 5); }
