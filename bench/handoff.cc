@@ -75,7 +75,6 @@ class Handoff {
   HandoffOptions options_;
   Partner partner_;
   std::unique_ptr<Connector> connector_;
-  int partner_port_ = 0;
 };
 
 void Handoff::open(const std::string& route, WaitStrategy wait, std::uint64_t pool_size) {
@@ -97,7 +96,7 @@ void Handoff::open(const std::string& route, WaitStrategy wait, std::uint64_t po
   request.wait = static_cast<std::uint32_t>(wait);
   std::snprintf(request.route, sizeof request.route, "%s", route.c_str());
   partner_.ask(request);
-  partner_port_ = static_cast<int>(partner_.answer().at(0));
+  connector_->update_sender_info("127.0.0.1", static_cast<int>(partner_.answer().at(0)));
   puts(KiB, 100, false);  // meets, maps, warms up
 }
 
@@ -128,9 +127,10 @@ std::vector<double> Handoff::puts(std::uint64_t size, std::uint32_t count, bool 
       if (!taken) die(taken.error().to_string());
       buffer = std::move(*taken);
     }
-    TransferMetadata partner{"127.0.0.1", partner_port_, std::nullopt, true};
-    const auto go_on = connector_->get("1", "0", "go" + key,
-                                       {.timeout = Milliseconds(60'000), .metadata = std::move(partner)});
+    if (const auto watched = connector_->watch("1", "0", "go" + std::to_string(i + 1), nullptr); !watched)
+      die(watched.error().to_string());
+    const auto go_on =
+        connector_->get("1", "0", "go" + key, {.timeout = Milliseconds(60'000), .metadata = {}});
     if (!go_on) die(go_on.error().to_string());
     for (const double start = now_us(); now_us() - start < (asleep ? kFallAsleepUs : kBeginToSpinUs);) {
     }
@@ -139,6 +139,7 @@ std::vector<double> Handoff::puts(std::uint64_t size, std::uint32_t count, bool 
                                    : connector_->put("0", "1", key, std::span<const std::byte>(small), {});
     if (!put) die(put.error().to_string());
   }
+  connector_->abandon_get("1", "0", "go" + std::to_string(count));
   return partner_.answer();
 }
 
@@ -191,7 +192,8 @@ void Handoff::small(const std::string& name, WaitStrategy wait, const std::strin
 void Handoff::leases() {
   if (!wanted("lease")) return;
   open("lease", WaitStrategy::block);
-  const std::vector<std::uint64_t> sizes = wanted_sizes({4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB, 256 * MiB});
+  const std::vector<std::uint64_t> sizes =
+      wanted_sizes({4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB, 256 * MiB});
   std::vector<Times> ours(sizes.size());
   for (int round = 0; round < options_.rounds; ++round) {
     for (std::size_t i = 0; i < sizes.size(); ++i) ours[i].add(puts(sizes[i], count_for(0, 150), true));

@@ -74,8 +74,7 @@ void Subscriptions::send_watch(const WantedPtr& wanted) {
 Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr& dial,
                                     std::optional<std::uint64_t> size, base::Deadline deadline,
                                     bool only_look) {
-  // What was watched ahead may have come without waking anybody.
-  core_->poll_messages();
+  if (!only_look) look_for_watched(key);
   while (true) {
     base::Event event;
     WantedPtr wanted;
@@ -109,6 +108,25 @@ Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr&
     ++counters_.timeouts;
     return waited_in_vain(*wanted);
   }
+}
+
+// What was watched ahead comes without waking anybody: it may be here, or come while this thread looks, and
+// then its sender need not hear that somebody waits.
+void Subscriptions::look_for_watched(std::string_view key) {
+  core_->poll_messages();
+  base::Event event;
+  WantedPtr wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto place = wanted_.find(key);
+    if (place == wanted_.end()) return;
+    wanted = place->second;
+    if (wanted->state != State::waiting || wanted->need != Need::ahead) return;
+    wanted->waiters.add(&event);
+  }
+  core_->wait_spinning(event);
+  const std::lock_guard lock(mutex_);
+  wanted->waiters.remove(&event);
 }
 
 void Subscriptions::get_async(std::string_view key, const engine::DialPtr& dial,

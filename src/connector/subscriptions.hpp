@@ -131,6 +131,7 @@ class Subscriptions {
   Error waited_in_vain(const Wanted& wanted);
   Status check_size(const Wanted& wanted, std::optional<std::uint64_t> size);
   // and without it:
+  void look_for_watched(std::string_view key);
   void sweep();
   void deadline_passed(const WantedPtr& wanted);
 

@@ -113,6 +113,9 @@ class Core : public std::enable_shared_from_this<Core> {
   /// Blocks until the event is set (true) or the deadline has passed (false), by the configured strategy. The
   /// caller makes the backends progress while it waits, so that what it waits for costs one wake.
   bool wait(base::Event& event, base::Deadline deadline);
+  /// The part of wait() that only spins, so that nobody has to be told to wake this thread: for a short
+  /// while, or not at all, as the strategy has it.
+  bool wait_spinning(base::Event& event);
   /// Looks whether anything has arrived, without waiting.
   void poll();
   /// The same, but only at messages: no connection is looked at, no system call is made.
@@ -170,6 +173,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::size_t progress_until_armed(bool* armed);
   std::size_t progress_and_arm(bool* armed);
   bool left_to_spinners();
+  base::Duration adaptive_spin(base::TimePoint now) const;
   bool wait_adaptively(base::Event& event, base::Deadline deadline);
   bool spin(base::Event& event, base::Deadline give_up);
   bool drive(base::Event& event, base::Deadline deadline);

@@ -115,17 +115,32 @@ bool Core::wait(base::Event& event, base::Deadline deadline) {
   return wait_adaptively(event, deadline);
 }
 
+// How long `adaptive` spins now.
+base::Duration Core::adaptive_spin(base::TimePoint now) const {
+  const base::Duration twice(2 * typical_wait_ns_.load(std::memory_order_relaxed));
+  const base::Duration spin_time = twice > kLongestSpin ? kShortestSpin : std::max(twice, kShortestSpin);
+  const base::Duration since(now.time_since_epoch().count() -
+                             last_traffic_ns_.load(std::memory_order_relaxed));
+  return since < kSpinsThatAreRecent * spin_time ? spin_time : base::Duration::zero();
+}
+
+bool Core::wait_spinning(base::Event& event) {
+  if (!options_.engine.progress_thread || options_.engine.wait == WaitStrategy::block) return event.is_set();
+  const base::TimePoint now = base::steady_clock().now();
+  const base::Duration spin_time =
+      options_.engine.wait == WaitStrategy::spin ? kLongestSpin : adaptive_spin(now);
+  if (spin_time == base::Duration::zero()) return event.is_set();
+  return spin(event, base::Deadline::at(now + spin_time));
+}
+
 bool Core::wait_adaptively(base::Event& event, base::Deadline deadline) {
   const base::TimePoint start = base::steady_clock().now();
-  const std::int64_t typical = typical_wait_ns_.load(std::memory_order_relaxed);
-  const base::Duration twice(2 * typical);
-  const base::Duration spin_time = twice > kLongestSpin ? kShortestSpin : std::max(twice, kShortestSpin);
-  const base::Duration since(start.time_since_epoch().count() -
-                             last_traffic_ns_.load(std::memory_order_relaxed));
+  const base::Duration spin_time = adaptive_spin(start);
   bool done = false;
-  if (since < kSpinsThatAreRecent * spin_time)
+  if (spin_time > base::Duration::zero())
     done = spin(event, base::Deadline::at(std::min(deadline.when(), start + spin_time)));
   if (!done) done = drive(event, deadline);
+  const std::int64_t typical = typical_wait_ns_.load(std::memory_order_relaxed);
   // Threads that wait at once may lose one another's figures: it is an estimate.
   const base::Duration took = std::min<base::Duration>(base::steady_clock().now() - start, 5 * kLongestSpin);
   typical_wait_ns_.store(typical + (took.count() - typical) / 4, std::memory_order_relaxed);
