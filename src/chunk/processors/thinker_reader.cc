@@ -86,7 +86,7 @@ Status ThinkerReader::read_whole_prompt(const ChunkFields& fields, ThinkerChunk&
       return status;
     for (std::size_t i = 0; row_count_ == 0 && i < qwen3_omni::kMarks.size(); ++i) {
       Status status =
-          fields.exactly("embed", qwen3_omni::kMarks[i], DType::bfloat16, {1, 1, qwen3_omni::kHiddenSize});
+          fields.exactly("embed", qwen3_omni::kMarks[i], DType::bfloat16, {1, 1, form_.rows.width});
       if (!status.ok()) return status;
     }
     return {};
