@@ -51,6 +51,7 @@ struct ConnectorConfig {
   double lease_share = 0.5;        ///< of the pool that receivers may hold by lease at once
   std::string route = "auto";      ///< auto, eager, lease, read, write: what a receiver wishes
   WaitStrategy wait = WaitStrategy::adaptive;
+  std::string secret_key;  ///< shared by all stages; see IOEngineConfig
   std::string fault_spec;  ///< puts the `fault` backend in front, for tests
 };
 

@@ -41,6 +41,10 @@ struct IOEngineConfig {
   WaitStrategy wait = WaitStrategy::adaptive;
   bool progress_thread = true;  ///< false: the owner drives the engine by calling progress()
   std::string fault_spec;       ///< for the `fault` backend
+  /// A key that all engines of a deployment share: 64 hexadecimal digits (`openssl rand -hex 32`), or 40
+  /// characters of Z85. The control plane is then encrypted, and nobody without the key is heard; the
+  /// original's peers have none. Empty = open to whoever reaches the port.
+  std::string secret_key;
 };
 
 enum class TransferState : std::uint32_t { pending, done, failed };

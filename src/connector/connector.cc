@@ -164,6 +164,7 @@ Status ConnectorImpl::open() {
   options.engine.backends = std::move(*backends);
   options.engine.wait = config_.wait;
   options.engine.fault_spec = config_.fault_spec;
+  options.engine.secret_key = config_.secret_key;
   options.handler = this;
   auto core = engine::Core::create(std::move(options));
   if (!core) return core.error();

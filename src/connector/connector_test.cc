@@ -239,6 +239,28 @@ TEST(Connector, R07_aborting_a_key_tells_those_who_wait_and_those_who_come_later
             ErrorCode::cancelled);
 }
 
+TEST(Connector, R16_only_those_who_share_the_secret_key_get_a_payload) {
+  ConnectorConfig config{.stage_id = 0, .zmq_port = 0, .memory_pool_size = 1 << 20};
+  config.secret_key = std::string(64, 'a');
+  const auto sender = Connector::create(config);
+  ASSERT_TRUE(sender.ok()) << sender.error().to_string();
+  const auto bytes = pattern(100, 1);
+  ASSERT_TRUE((*sender)->put("0", "1", "k", std::span<const std::byte>(bytes), {}).ok());
+  config.stage_id = 1;
+  config.sender_host = "127.0.0.1";
+  config.sender_zmq_port = (*sender)->connection_info().zmq_port;
+  for (const std::string& key : {std::string(), std::string(64, 'b')}) {
+    config.secret_key = key;
+    const auto stranger = Connector::create(config);
+    ASSERT_TRUE(stranger.ok());
+    EXPECT_FALSE((*stranger)->get("0", "1", "k", {.timeout = ms(300), .metadata = {}}).ok());
+  }
+  config.secret_key = std::string(64, 'A');  // the same digits
+  const auto receiver = Connector::create(config);
+  ASSERT_TRUE(receiver.ok());
+  EXPECT_TRUE((*receiver)->get("0", "1", "k", {.timeout = ms(20'000), .metadata = {}}).ok());
+}
+
 TEST(Connector, R13_empty_keys_and_payloads_are_refused) {
   ConnectorPair pair({});
   const auto bytes = pattern(10, 1);

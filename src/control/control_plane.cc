@@ -18,6 +18,7 @@
 #include "control/event_set.hpp"
 #include "control/host_address.hpp"
 #include "control/peer_complaints.hpp"
+#include "control/secret_key.hpp"
 
 namespace stagewire::control {
 namespace {
@@ -162,7 +163,8 @@ class ZmqControlPlane final : public ControlPlane {
   const ControlOptions options_;
   std::string host_;
   int port_ = 0;
-  std::string public_key_;     // that belongs to the shared secret key; empty = no encryption
+  std::string secret_key_;     // shared by all engines, in Z85; empty = no encryption
+  std::string public_key_;     // that belongs to it
   zmq::context_t context_{1};  // one I/O thread; outlives the sockets below
   zmq::socket_t router_;
   std::unordered_map<DialId, DialPointer> dials_;
@@ -195,12 +197,13 @@ Status ZmqControlPlane::open_keys() {
     return base::error(ErrorCode::unsupported,
                        "a secret key needs a libzmq with CURVE (libsodium), this one has none");
   }
+  Result<std::string> secret = z85_secret_key(options_.secret_key);
+  if (!secret) return secret.error();
   std::array<char, kKeySize + 1> key{};
-  if (options_.secret_key.size() != kKeySize ||
-      zmq_curve_public(key.data(), options_.secret_key.c_str()) != 0) {
-    return base::error(ErrorCode::invalid_argument, "the secret key is not ", kKeySize,
-                       " characters of Z85 (it has ", options_.secret_key.size(), " bytes)");
+  if (zmq_curve_public(key.data(), secret->c_str()) != 0) {
+    return base::error(ErrorCode::invalid_argument, "libzmq does not take the secret key");
   }
+  secret_key_ = *std::move(secret);
   public_key_ = key.data();
   return {};
 }
@@ -217,7 +220,7 @@ Status ZmqControlPlane::bind(const std::string& address) {
   router_.set(zmq::sockopt::ipv6, address.find(':') != std::string::npos);
   if (!public_key_.empty()) {
     router_.set(zmq::sockopt::curve_server, true);
-    router_.set(zmq::sockopt::curve_secretkey, options_.secret_key);
+    router_.set(zmq::sockopt::curve_secretkey, secret_key_);
   }
   if (zmq_bind(router_.handle(), endpoint->c_str()) != 0) {
     const int failure = errno;
@@ -277,7 +280,7 @@ Status ZmqControlPlane::connect(Dial& dial) try {
   if (!public_key_.empty()) {
     dealer.set(zmq::sockopt::curve_serverkey, public_key_);
     dealer.set(zmq::sockopt::curve_publickey, public_key_);
-    dealer.set(zmq::sockopt::curve_secretkey, options_.secret_key);
+    dealer.set(zmq::sockopt::curve_secretkey, secret_key_);
   }
   const std::string events = base::text("inproc://dial-events-", tries_++);
   if (zmq_socket_monitor(dealer.handle(), events.c_str(), kUp | kDown) != 0) throw zmq::error_t();

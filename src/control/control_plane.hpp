@@ -33,8 +33,8 @@ struct ControlOptions {
   bool same_host_only = false;  ///< all peers are on this host: "auto" may fall back to loopback
   std::size_t max_message_size = 256 * 1024;
   std::size_t send_queue = 4096;  ///< messages for each peer
-  /// A CURVE secret key that all engines of a deployment share: 40 characters of Z85, as zmq_curve_keypair()
-  /// prints them. Then every connection is encrypted, and nobody without the key gets a message in or out:
+  /// A CURVE secret key that all engines of a deployment share, in a form that z85_secret_key() takes. Then
+  /// every connection is encrypted, and nobody without the key gets a message in or out:
   /// for networks that others use too (R16). The original's peers cannot connect then. Empty = open.
   std::string secret_key = {};
   int heartbeat_ms = 1000;  ///< on connections that we dialled; a silent peer is dropped after 5; 0 = none

@@ -192,6 +192,10 @@ Result<std::string> tcp_endpoint(std::string_view host, int port) {
   return base::text("tcp://", address, ":", port);
 }
 
+bool is_loopback(std::string_view address) {
+  return address == "::1" || address.starts_with("127.");
+}
+
 Result<std::string> resolve_host(std::string_view host) {
   if (is_numeric_address(host)) return std::string(without_brackets(host));
   addrinfo hints{};

@@ -41,6 +41,9 @@ std::string default_route_interface(const std::string& proc = "/proc");
 /// Whether this is an IPv4 or IPv6 address in digits (with or without brackets, a zone is allowed).
 bool is_numeric_address(std::string_view host);
 
+/// Whether only this host reaches it; takes numeric addresses without brackets.
+bool is_loopback(std::string_view address);
+
 /// "tcp://10.0.0.2:50051", "tcp://[fe80::1%eth0]:50051"; takes numeric addresses, IPv6 with or without
 /// brackets. `invalid_argument` for anything else and for ports outside 0..65535.
 Result<std::string> tcp_endpoint(std::string_view host, int port);

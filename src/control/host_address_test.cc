@@ -203,5 +203,11 @@ TEST(HostAddress, R12_owner_of_a_socket_of_this_process) {
               HasSubstr("pid " + std::to_string(getpid()) + " ("));
 }
 
+TEST(HostAddress, R16_loopback_is_told_from_what_others_reach) {
+  for (const char* own : {"127.0.0.1", "127.0.1.1", "::1"}) EXPECT_TRUE(is_loopback(own)) << own;
+  for (const char* open : {"10.0.0.2", "192.168.127.1", "fe80::1%eth0", "::2"})
+    EXPECT_FALSE(is_loopback(open)) << open;
+}
+
 }  // namespace
 }  // namespace stagewire::control

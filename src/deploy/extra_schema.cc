@@ -66,6 +66,10 @@ constexpr KeySpec kExtra[] = {
         .by_default("adaptive")
         .one_of("block|spin|adaptive")
         .ours(),
+    row("secret_key", kText,
+        "A key that all stages share, 64 hexadecimal digits (`openssl rand -hex 32`): encrypts the control "
+        "plane and keeps others out. Better from the environment, `${STAGEWIRE_SECRET_KEY}`, than here.")
+        .ours(),
     row("fault_spec", kText, "Faults to make on purpose, for tests, such as `drop=0.01,delay_ms=2,seed=7`.")
         .ours(),
     row("xgmi_num_streams", kInteger, "Read by `xgmi` only.").by_default("64").between(1, kMaxCount),
@@ -119,6 +123,7 @@ constexpr Field kFields[] = {
     {"lease_share", [](ConnectorConfig& c, const Value& v) { c.lease_share = v.number; }},
     {"route", [](ConnectorConfig& c, const Value& v) { c.route = v.text; }},
     {"wait", [](ConnectorConfig& c, const Value& v) { c.wait = wait_strategy(v.text); }},
+    {"secret_key", [](ConnectorConfig& c, const Value& v) { c.secret_key = v.text; }},
     {"fault_spec", [](ConnectorConfig& c, const Value& v) { c.fault_spec = v.text; }},
 };
 

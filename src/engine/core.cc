@@ -11,6 +11,7 @@
 
 #include "backend/builtin_backends.hpp"
 #include "base/log.hpp"
+#include "control/host_address.hpp"
 #include "engine/sinks.hpp"
 
 namespace stagewire::engine {
@@ -89,10 +90,17 @@ Status Core::open() {
   const bool same_host_only = std::all_of(backends_->begin(), backends_->end(), [](const auto& backend) {
     return backend->capabilities().same_host_only || backend->capabilities().same_process_only;
   });
-  auto control = control::ControlPlane::create(
-      {.host = config.host, .port = config.port, .listen = config.listen, .same_host_only = same_host_only});
+  auto control = control::ControlPlane::create({.host = config.host,
+                                                .port = config.port,
+                                                .listen = config.listen,
+                                                .same_host_only = same_host_only,
+                                                .secret_key = config.secret_key});
   if (!control) return control.error();
   control_ = std::move(*control);
+  if (config.listen && config.secret_key.empty() && !control::is_loopback(control_->host())) {
+    base::log(LogLevel::warning, "engine", "the control port at ", control_->host(), ":", control_->port(),
+              " is open to other hosts, and there is no secret_key to keep strangers out");
+  }
   desc_.host = control_->host();
   desc_.port = control_->port();
 

@@ -10,7 +10,8 @@ namespace stagewire {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RouteCounters, count, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConnectorConfig, stage_id, role, host, zmq_port, backend_type, device_name,
                                    memory_pool_size, memory_pool_device, sender_host, sender_zmq_port,
-                                   buffer_ttl_s, original_timeout_s, lease_share, route, wait, fault_spec)
+                                   buffer_ttl_s, original_timeout_s, lease_share, route, wait, secret_key,
+                                   fault_spec)
 }  // namespace stagewire
 
 namespace stagewire::pipeline {
