@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "deploy/cpu_file.hpp"
+
 namespace stagewire::deploy {
 namespace {
 
@@ -37,17 +39,32 @@ std::string usable_names(const std::vector<BackendReport>& backends) {
   return out;
 }
 
-void check_pool_device(const ConnectorSpec& spec, Diagnostics& diagnostics) {
+bool has_gpu_backend(const std::vector<BackendReport>& backends) {
+  return std::any_of(std::begin(kNeeds), std::end(kNeeds), [&](const Need& need) {
+    const BackendReport* report = find_report(backends, need.backend);
+    return need.gpu_memory && report != nullptr && report->usable;
+  });
+}
+
+/// Names the file that needs no GPU, where there is one.
+std::string cpu_hint(const ConnectorSpec& spec) {
+  const std::string file = spec.place.file ? cpu_file_beside(*spec.place.file) : "";
+  return file.empty() ? "" : "; " + file + " runs the same stages without a GPU";
+}
+
+void check_pool_device(const ConnectorSpec& spec, const std::vector<BackendReport>& backends,
+                       Diagnostics& diagnostics) {
   const std::string& device = spec.config.memory_pool_device;
   if (device == "cpu") return;
   Place place = spec.place_of("memory_pool_device");
   std::string path = spec.path_of("memory_pool_device");
   std::string kind = device.substr(0, device.find(':'));
   if (kind == "cuda" || kind == "hip" || kind == "rocm" || kind == "gpu" || kind == "xpu" || kind == "npu") {
+    if (has_gpu_backend(backends)) return;
     diagnostics.error(
         place, path, "a pool on `", device, "` needs a backend for GPU memory (",
         "xgmi or cuda_ipc), which this build of Stagewire has not: write cpu; tensors are then handed ",
-        "over through host memory");
+        "over through host memory", cpu_hint(spec));
   } else {
     diagnostics.error(place, path, "`", device, "` is no device: write cpu");
   }
@@ -67,7 +84,7 @@ std::string choose_route(const ConnectorSpec& spec, const std::vector<BackendRep
   const std::string& type = spec.config.backend_type;
   Place place = spec.place_of("backend_type");
   std::string path = spec.path_of("backend_type");
-  check_pool_device(spec, diagnostics);
+  check_pool_device(spec, backends, diagnostics);
   check_device_name(spec, diagnostics);
   std::string usable = usable_names(backends);
   if (type == "auto") {
@@ -90,7 +107,8 @@ std::string choose_route(const ConnectorSpec& spec, const std::vector<BackendRep
           ? report->reason
           : base::text("this build of Stagewire has no such backend (it would need ", need->what, ")");
   std::string instead = usable.empty() ? "" : ", which is " + usable.substr(0, usable.find(',')) + " here";
-  diagnostics.error(place, path, type, " cannot be used: ", why, ". Write backend_type: auto", instead);
+  diagnostics.error(place, path, type, " cannot be used: ", why, ". Write backend_type: auto", instead,
+                    need->gpu_memory ? cpu_hint(spec) : "");
   return "";
 }
 
