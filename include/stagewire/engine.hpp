@@ -63,9 +63,13 @@ class TransferStatus {
   /// Called once, when it ends, on the thread that notices (or at once, here, when it has ended). Must not
   /// block.
   virtual void on_end(std::function<void(const Status&)> callback) = 0;
-  /// Asks for the end. Returns when no byte will be moved any more is not promised: wait for the state. A
-  /// transfer that could be stopped fails with `cancelled`.
+  /// Asks for the end and returns at once. A transfer that has not ended fails with `cancelled`, but what
+  /// moves its bytes may not have stopped yet: see wait_quiet().
   virtual void cancel() = 0;
+  /// Blocks until no byte of it will be moved any more, so that its memory can be used for something else, or
+  /// until `timeout` has passed (`timeout`: it may still move). One that is done is quiet; one that failed,
+  /// by its deadline or cancel() too, becomes quiet when its backend has let go of it.
+  virtual Status wait_quiet(Milliseconds timeout) = 0;
   /// The id that the peer's pop_inbound() sees.
   virtual std::uint32_t id() const = 0;
 };

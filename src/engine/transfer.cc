@@ -84,6 +84,7 @@ void TransferImpl::quiesce() {
     if (quiet_) return;
     quiet_ = true;
     callback.swap(quiet_callback_);
+    quiet_waiters_.set_all();
   }
   request_.local->release();
   if (callback) callback();
@@ -100,6 +101,17 @@ void TransferImpl::on_quiet(std::function<void()> callback) {
   callback();
 }
 
+// Whether the event, which is in `list` unless it is set already, was set in time.
+bool TransferImpl::wait_in(EventList& list, base::Event& event, Milliseconds timeout) {
+  const std::shared_ptr<Core> core = core_.lock();
+  const base::Deadline deadline = base::Deadline::after(timeout);
+  const bool rung = core ? core->wait(event, deadline) : event.wait(deadline);
+  if (rung) return true;
+  const std::lock_guard lock(mutex_);
+  list.remove(&event);
+  return event.is_set();
+}
+
 Status TransferImpl::wait_for(Milliseconds timeout) {
   base::Event event;
   {
@@ -109,15 +121,22 @@ Status TransferImpl::wait_for(Milliseconds timeout) {
     else
       event.set();
   }
-  const std::shared_ptr<Core> core = core_.lock();
-  const base::Deadline deadline = base::Deadline::after(timeout);
-  const bool ended = core ? core->wait(event, deadline) : event.wait(deadline);
-  const std::lock_guard lock(mutex_);
-  if (!ended) waiters_.remove(&event);
-  if (state_ == TransferState::pending) {
+  if (!wait_in(waiters_, event, timeout)) {
     return base::error(ErrorCode::timeout, describe(), ": still under way after ", timeout.count(), " ms");
   }
+  const std::lock_guard lock(mutex_);
   return error_ ? Status(*error_) : Status();
+}
+
+Status TransferImpl::wait_quiet(Milliseconds timeout) {
+  base::Event event;
+  {
+    const std::lock_guard lock(mutex_);
+    if (quiet_) return {};
+    quiet_waiters_.add(&event);
+  }
+  if (wait_in(quiet_waiters_, event, timeout)) return {};
+  return base::error(ErrorCode::timeout, describe(), ": may still move bytes after ", timeout.count(), " ms");
 }
 
 void TransferImpl::on_end(std::function<void(const Status&)> callback) {

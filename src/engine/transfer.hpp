@@ -82,6 +82,7 @@ class TransferImpl final : public TransferStatus, public std::enable_shared_from
   Status wait_for(Milliseconds timeout) override;
   void on_end(std::function<void(const Status&)> callback) override;
   void cancel() override;
+  Status wait_quiet(Milliseconds timeout) override;
   std::uint32_t id() const override { return id_; }
 
   Request& request() { return request_; }
@@ -97,6 +98,7 @@ class TransferImpl final : public TransferStatus, public std::enable_shared_from
 
  private:
   std::string describe() const;
+  bool wait_in(EventList& list, base::Event& event, Milliseconds timeout);
 
   const std::weak_ptr<Core> core_;
   Request request_;
@@ -107,6 +109,7 @@ class TransferImpl final : public TransferStatus, public std::enable_shared_from
   EventList waiters_;
   std::vector<std::function<void(const Status&)>> callbacks_;
   bool quiet_ = false;
+  EventList quiet_waiters_;
   std::function<void()> quiet_callback_;
 };
 

@@ -22,8 +22,8 @@ T round_trip(const T& message) {
 
 /// All fields; does not compile when ConnectorConfig gets another one, which then has to be sent, too.
 auto fields_of(const ConnectorConfig& config) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = config;
-  return std::make_tuple(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = config;
+  return std::make_tuple(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
 }
 
 TEST(StageMessages, an_assignment_travels_with_every_field_of_the_connector) {
@@ -39,8 +39,9 @@ TEST(StageMessages, an_assignment_travels_with_every_field_of_the_connector) {
   sent.real_time = true;
   sent.timeout_ms = 1'234;
   sent.chunk_options = {{"codec_chunk_frames", 25}};
-  sent.connector = {11,    Role::dual, "::1", 50'052, "shm", "mlx5_0", 3ULL << 33,         "cuda",
-                    "::2", 50'051,     0.125, 7.5,    0.75,  "read",   WaitStrategy::spin, "drop=0.5"};
+  sent.connector = {11,        Role::dual, "::1", 50'052, "shm", "mlx5_0", 3ULL << 33,         "cuda",
+                    "::2",     50'051,     0.125, 7.5,    0.75,  "read",   WaitStrategy::spin, "secret",
+                    "drop=0.5"};
   const Assignment got = round_trip(sent);
   EXPECT_EQ(
       std::tie(got.pipeline, got.position, got.stage_id, got.upstream, got.downstream, got.request_id),

@@ -15,16 +15,16 @@ std::atomic<std::size_t> allocation_count{0};
 
 }  // namespace
 
-// The whole test program's, which counts.
-void* operator new(std::size_t size) {
+// The whole test program's, which counts. Not inlined: g++ would take the pair for a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   allocation_count.fetch_add(1, std::memory_order_relaxed);
   if (void* const memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 
