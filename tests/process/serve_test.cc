@@ -228,7 +228,7 @@ TEST_P(ServeFaults, R01_R03_a_stopped_stage_goes_on_where_it_was) {
 }
 
 TEST_P(ServeFaults, R05_a_stage_that_stays_stopped_ends_the_run_at_the_timeout) {
-  auto serve = start(example(), {"--rate", "real", "--timeout", "2"});
+  auto serve = start(example(), {"--rate", "real", "--timeout", "6"});
   serve.wait_for_audio(2);
   ASSERT_TRUE(test::send_signal(serve.stage(GetParam()), SIGSTOP));
   expect_run_error(serve, "error: timeout: ");
