@@ -6,7 +6,6 @@
 // (R02).
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -14,8 +13,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/string_map.hpp"
-#include "connector/aborted_keys.hpp"
 #include "connector/source.hpp"
 #include "engine/core.hpp"
 #include "memory/pool.hpp"
@@ -23,8 +20,13 @@
 
 namespace stagewire::connector {
 
+/// Looks up by string_view without making a string.
+struct KeyHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>{}(key); }
+};
 template <typename T>
-using KeyMap = base::StringMap<T>;
+using KeyMap = std::unordered_map<std::string, T, KeyHash, std::equal_to<>>;
 
 struct SenderCounters {
   std::uint64_t puts = 0;
@@ -46,17 +48,12 @@ class Publications {
   /// The caller checked the key and that the size is not zero.
   Status put(std::string_view key, const Source& source, base::Deadline deadline);
   /// The block becomes the entry's; on failure the buffer is freed.
-  Status put(std::string_view key, PoolBuffer buffer, wire::PayloadKind kind);
+  Status put(std::string_view key, PoolBuffer buffer);
 
-  /// Unread, it is dropped; read, it is hidden now and freed by the last reader. That it was aborted is
-  /// forgotten.
-  void drop(std::string_view key);
-  /// The same, and with a reason the next who asks is told; false when there is nothing under the key.
-  bool withdraw(std::string_view key, std::string_view reason);
+  /// Unread, it is dropped; read, it is hidden now and freed by the last reader. False when there is none.
+  bool drop(std::string_view key);
   /// drop(), and whoever waits for it, now or later, is told so.
   void abort(std::string_view key, std::string_view reason);
-  /// See Connector::on_abandoned().
-  void on_abandoned(Connector::AbandonListener listener);
   Status drain(base::Deadline deadline);
   void close();
 
@@ -85,13 +82,11 @@ class Publications {
     engine::PeerPtr peer;
     bool eager = true;
     bool wake = true;
-    std::uint64_t watch = 0;
   };
   struct Lease {
     engine::PeerPtr peer;
     std::string key;
     memory::Pool::Offset block = 0;
-    std::uint64_t watch = 0;
   };
   /// A write into a block that a receiver granted.
   struct Write {
@@ -109,7 +104,6 @@ class Publications {
   void offer(const std::string& key, Entry& entry);
   bool offer_eagerly(const std::string& key, Entry& entry, const Waiting& receiver);
   void erase(KeyMap<Entry>::iterator entry);
-  void report_abandoned(std::string_view key, bool taken, const Error& reason);
   void reader_left(const std::string& key, memory::Pool::Offset block, bool consumed);
   void sweep();
   // publications_write.cc
@@ -134,15 +128,12 @@ class Publications {
   std::unordered_map<std::uint64_t, Lease> leases_;
   std::uint64_t next_lease_ = 1;
   std::map<std::pair<engine::Peer*, std::uint64_t>, Write> writes_;  ///< by peer and pull id
-  AbortedKeys aborted_;
+  KeyMap<std::string> aborted_;            ///< key -> reason, for receivers that ask later
+  std::deque<std::string> aborted_order_;  ///< oldest first; bounded
   engine::EventList empty_waiters_;
   SenderCounters counters_;
   base::LogLimiter expiry_log_;
   base::LogLimiter refusal_log_;
-
-  std::mutex listener_mutex_;  ///< held while the listener runs; mutex_ may be taken after it
-  Connector::AbandonListener listener_;
-  std::atomic<bool> has_listener_{false};
 };
 
 }  // namespace stagewire::connector
