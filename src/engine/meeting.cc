@@ -211,7 +211,7 @@ PeerPtr Core::meet(const wire::Hello& hello, control::DialId dial_id, const cont
     first = !peer->met;
     peer->met = true;
     peer->hello = hello;
-    if (pool.size > 0) peer->pool = std::move(pool);
+    if (pool.size > 0) peer->pool = pool;
     if (dial_id != 0) peer->dial = dial_id;
     if (!caller.empty()) peer->caller = caller;
   }
@@ -226,7 +226,7 @@ PeerPtr Core::meet(const wire::Hello& hello, control::DialId dial_id, const cont
     dial->trouble.clear();
   }
   // The pool is mapped while nobody waits for it yet.
-  if (peer->pool.size > 0) static_cast<void>(import_region(*peer, peer->pool));
+  if (pool.size > 0) static_cast<void>(import_region(*peer, pool));
   if (options_.handler != nullptr && (first || dial)) options_.handler->on_met(peer, dial);
   return peer;
 }

@@ -218,6 +218,9 @@ TEST(Hostile, R06_a_stopped_and_a_hostile_peer_do_not_hold_up_the_others) {
 
 // The interval is what is measured. A pair that polls, or wakes each other, never has such a second.
 TEST(Idle, R21_R22_an_idle_pair_sleeps_and_the_first_handoff_after_it_works) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer has a thread of its own, which wakes up now and then";
+#endif
   constexpr std::uint64_t kFew = 10;
   Processes processes("auto");
   EXPECT_TRUE(eventually([&] {
