@@ -46,7 +46,8 @@ class Qwen3Reader : public ::testing::Test {
 };
 
 TEST_F(Qwen3Reader, counts_rows_and_knows_the_end) {
-  const auto first = reader.take(chunk_0());
+  const Value chunk = chunk_0();  // which what was taken points into
+  const auto first = reader.take(chunk);
   ASSERT_TRUE(first.ok()) << first.error().to_string();
   EXPECT_EQ(first->prompt_ids->size(), 2U);
   ASSERT_TRUE(reader.take(decode).ok());
