@@ -49,7 +49,7 @@ bool has_gpu_backend(const std::vector<BackendReport>& backends) {
 /// Names the file that needs no GPU, where there is one.
 std::string cpu_hint(const ConnectorSpec& spec) {
   const std::string file = spec.place.file ? cpu_file_beside(*spec.place.file) : "";
-  return file.empty() ? "" : "; " + file + " runs the same stages without a GPU";
+  return file.empty() ? "" : "; " + file + " has the same stages without a GPU";
 }
 
 void check_pool_device(const ConnectorSpec& spec, const std::vector<BackendReport>& backends,
