@@ -114,8 +114,7 @@ TEST(ShippedFiles, the_files_for_cpus_stay_on_this_host) {
 TEST(ShippedFiles, R14_without_a_gpu_the_file_for_cpus_is_named) {
   const DeployResult result = load_deploy(shipped("qwen3_omni_moe_mori_intranode.yaml"), shm_only());
   EXPECT_FALSE(result.plan);
-  const std::string hint =
-      "; " + shipped("qwen3_omni_moe_cpu.yaml") + " has the same stages without a GPU\n";
+  const std::string hint = "; " + shipped("qwen3_omni_moe_cpu.yaml") + " has the same stages without a GPU\n";
   EXPECT_THAT(error_text(result), AllOf(HasSubstr("xgmi cannot be used: no AMD GPU: /dev/kfd is not there. "
                                                   "Write backend_type: auto, which is shm here" +
                                                   hint),

@@ -12,9 +12,6 @@
 namespace stagewire::backends::fault {
 namespace {
 
-// How long an event waits to be overtaken when nothing follows.
-constexpr base::Duration kOvertakenAtMost = std::chrono::milliseconds(1);
-
 class FaultEndpoint final : public Endpoint {
  public:
   FaultEndpoint(FaultBackend& backend, std::unique_ptr<Endpoint> inner)
@@ -63,8 +60,7 @@ void FaultSink::on_peer_lost(PeerToken peer, const Error& reason) {
 void FaultSink::pass(PeerToken peer, Fate fate, std::function<void(EventSink&)> deliver) {
   if (fate.drop) return;
   if (!fate.reorder && spec_.delay.count() == 0 && held_.empty()) return deliver(*outer_);
-  const base::Duration wait = spec_.delay + (fate.reorder ? kOvertakenAtMost : base::Duration(0));
-  held_.push({base::steady_clock().now() + wait, peer, std::move(deliver)}, fate.reorder);
+  held_.push({base::steady_clock().now() + spec_.delay, peer, std::move(deliver)}, fate.reorder);
 }
 
 void FaultSink::on_message(PeerToken peer, std::span<const std::byte> message, MessagePayload payload) {
@@ -99,8 +95,7 @@ bool FaultSink::completed_at_once(std::uint64_t id) {
   const Fate fate = completion_fate();
   if (!fate.drop && !fate.reorder && spec_.delay.count() == 0) return true;
   if (fate.drop) return false;
-  const base::Duration wait = spec_.delay + (fate.reorder ? kOvertakenAtMost : base::Duration(0));
-  held_.push({base::steady_clock().now() + wait, 0,
+  held_.push({base::steady_clock().now() + spec_.delay, 0,
               [id](EventSink& sink) {
                 sink.on_completion({id, Status()});
               }},

@@ -4,11 +4,18 @@
 #include <vector>
 
 namespace stagewire::backends::fault {
+namespace {
+
+// How long an event waits to be overtaken when nothing follows.
+constexpr base::Duration kOvertakenAtMost = std::chrono::milliseconds(1);
+
+}  // namespace
 
 void HoldQueue::push(HeldEvent event, bool overtaken) {
   const std::lock_guard lock(mutex_);
   size_.fetch_add(1, std::memory_order_release);
   if (overtaken && !overtaken_) {
+    event.due += kOvertakenAtMost;
     overtaken_ = std::move(event);
     return;
   }

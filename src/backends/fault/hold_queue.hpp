@@ -21,7 +21,7 @@ struct HeldEvent {
 /// Thread-safe. Delivers without its lock held.
 class HoldQueue {
  public:
-  /// `overtaken`: goes behind the next event, or alone when it is due and none has come.
+  /// `overtaken`: goes behind the next event, or alone 1 ms after it is due when none has come.
   void push(HeldEvent event, bool overtaken);
   /// `more_may_follow`: what waits to be overtaken goes on waiting, so that the order of what is there
   /// already does not depend on how long it takes to look at it.
