@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <memory>
 #include <random>
 #include <span>
@@ -12,21 +11,13 @@
 #include <vector>
 
 #include "stagewire/connector.hpp"
+#include "support/pattern.hpp"
 
 namespace stagewire::testing_support {
 
 using ms = std::chrono::milliseconds;
 
-/// Bytes that depend on `seed`, so that one payload is not taken for another.
-inline std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<std::byte> bytes(size);
-  for (std::size_t i = 0; i < size; i += 8) {
-    const std::uint64_t word = random();
-    std::memcpy(bytes.data() + i, &word, std::min<std::size_t>(8, size - i));
-  }
-  return bytes;
-}
+using test::pattern;
 
 struct PairOptions {
   std::uint64_t pool_size = 16 << 20;

@@ -165,7 +165,7 @@ bool Publications::offer_eagerly(const std::string& key, Entry& entry, const Wai
   return true;
 }
 
-void Publications::erase(KeyMap<Entry>::iterator entry) {
+void Publications::erase(StringMap<Entry>::iterator entry) {
   pool_->retire(entry->second.block);
   entries_.erase(entry);
   if (entries_.empty()) empty_waiters_.set_all();

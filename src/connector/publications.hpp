@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/string_map.hpp"
 #include "connector/source.hpp"
 #include "engine/core.hpp"
 #include "memory/pool.hpp"
@@ -20,13 +21,7 @@
 
 namespace stagewire::connector {
 
-/// Looks up by string_view without making a string.
-struct KeyHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>{}(key); }
-};
-template <typename T>
-using KeyMap = std::unordered_map<std::string, T, KeyHash, std::equal_to<>>;
+using base::StringMap;
 
 struct SenderCounters {
   std::uint64_t puts = 0;
@@ -103,7 +98,7 @@ class Publications {
   Status count_error(Status status);
   void offer(const std::string& key, Entry& entry);
   bool offer_eagerly(const std::string& key, Entry& entry, const Waiting& receiver);
-  void erase(KeyMap<Entry>::iterator entry);
+  void erase(StringMap<Entry>::iterator entry);
   void reader_left(const std::string& key, memory::Pool::Offset block, bool consumed);
   void sweep();
   // publications_write.cc
@@ -123,12 +118,12 @@ class Publications {
 
   mutable std::mutex mutex_;
   bool closed_ = false;
-  KeyMap<Entry> entries_;
-  KeyMap<std::deque<Waiting>> waiting_;
+  StringMap<Entry> entries_;
+  StringMap<std::deque<Waiting>> waiting_;
   std::unordered_map<std::uint64_t, Lease> leases_;
   std::uint64_t next_lease_ = 1;
   std::map<std::pair<engine::Peer*, std::uint64_t>, Write> writes_;  ///< by peer and pull id
-  KeyMap<std::string> aborted_;            ///< key -> reason, for receivers that ask later
+  StringMap<std::string> aborted_;         ///< key -> reason, for receivers that ask later
   std::deque<std::string> aborted_order_;  ///< oldest first; bounded
   engine::EventList empty_waiters_;
   SenderCounters counters_;

@@ -175,7 +175,7 @@ class Subscriptions {
 
   mutable std::mutex mutex_;
   bool closed_ = false;
-  KeyMap<WantedPtr> wanted_;
+  StringMap<WantedPtr> wanted_;
   std::map<engine::Peer*, std::shared_ptr<std::atomic<std::uint64_t>>> leased_;
   std::map<std::uint64_t, Landing> pulls_;  ///< write route: by pull id
   std::uint64_t next_pull_ = 1;

@@ -8,26 +8,17 @@
 #include <future>
 #include <iostream>
 #include <map>
-#include <random>
 #include <sstream>
 #include <vector>
 
 #include "stagewire/connector.hpp"
+#include "support/pattern.hpp"
 
 namespace {
 
 using stagewire::Connector;
 using stagewire::Milliseconds;
-
-std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<std::byte> bytes(size);
-  for (std::size_t i = 0; i < size; i += 8) {
-    const std::uint64_t word = random();
-    std::memcpy(bytes.data() + i, &word, std::min<std::size_t>(8, size - i));
-  }
-  return bytes;
-}
+using stagewire::test::pattern;
 
 struct Payload {
   std::string key;

@@ -77,27 +77,27 @@ TEST_P(StoppedTest, R01_R02_R03_a_stopped_process_goes_on_where_it_was) {
 }
 
 // The writer is stopped when it is asked to write: the receiver gives up, and its block waits for the writer.
-TEST(StoppedWriter, R01_its_block_is_kept_until_it_says_that_it_has_stopped) {
-  Processes processes("write");
-  ASSERT_EQ(processes.sender->ask("put" + payload("k", kBig, 3)), "ok");
-  ASSERT_EQ(processes.receiver->ask("ready k"), "ok");
-  processes.sender->stop();
-  const std::string got = processes.receiver->ask("get" + payload("k", kBig, 3, 200));
-  EXPECT_TRUE(got.starts_with("timeout")) << got;
-  EXPECT_EQ(processes.receiver->health()["quarantined"], kBig);
+class StoppedWriter : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(processes.sender->ask("put" + payload("k", kBig, 3)), "ok");
+    ASSERT_EQ(processes.receiver->ask("ready k"), "ok");
+    processes.sender->stop();
+    const std::string got = processes.receiver->ask("get" + payload("k", kBig, 3, 200));
+    EXPECT_TRUE(got.starts_with("timeout")) << got;
+    EXPECT_EQ(processes.receiver->health()["quarantined"], kBig);
+  }
+  Processes processes{"write"};
+};
+
+TEST_F(StoppedWriter, R01_its_block_is_kept_until_it_says_that_it_has_stopped) {
   processes.sender->go_on();
   EXPECT_TRUE(eventually([&] { return processes.receiver->health()["quarantined"] == 0; }));
   EXPECT_EQ(processes.receiver->ask("get" + payload("k", kBig, 3)), "ok write");
   processes.expect_all_returned();
 }
 
-TEST(StoppedWriter, R01_its_block_comes_back_when_it_is_killed) {
-  Processes processes("write");
-  ASSERT_EQ(processes.sender->ask("put" + payload("k", kBig, 3)), "ok");
-  ASSERT_EQ(processes.receiver->ask("ready k"), "ok");
-  processes.sender->stop();
-  EXPECT_TRUE(processes.receiver->ask("get" + payload("k", kBig, 3, 200)).starts_with("timeout"));
-  EXPECT_EQ(processes.receiver->health()["quarantined"], kBig);
+TEST_F(StoppedWriter, R01_its_block_comes_back_when_it_is_killed) {
   processes.sender->kill();
   EXPECT_TRUE(eventually([&] { return processes.receiver->health()["quarantined"] == 0; }));
   EXPECT_EQ(processes.receiver->health()["free"], kPoolSize);

@@ -1,12 +1,11 @@
 // What a processor keeps of each request, and the processor that keeps it.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
+#include "base/string_map.hpp"
 #include "stagewire/chunk.hpp"
 
 namespace stagewire::chunk {
@@ -30,11 +29,7 @@ class RequestStates {
   }
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-  };
-  std::unordered_map<std::string, State, Hash, std::equal_to<>> states_;
+  base::StringMap<State> states_;
 };
 
 /// A processor whose memory is one State a request. `State::end_segment()` drops what the next segment must
