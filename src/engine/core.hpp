@@ -25,6 +25,7 @@
 #include "base/event.hpp"
 #include "base/log.hpp"
 #include "base/unique_fd.hpp"
+#include "engine/earlier_instances.hpp"
 #include "engine/peer.hpp"
 #include "engine/transfer.hpp"
 #include "stagewire/engine.hpp"
@@ -92,6 +93,8 @@ class Core : public std::enable_shared_from_this<Core> {
   PeerPtr add_peer(const EngineDesc& desc);
   PeerPtr find_peer(std::string_view engine_key);
   void drop_peer(const PeerPtr& peer, const Error& reason);
+  /// Drops it, and a hello of this instance does not make it known again.
+  void dismiss_peer(const PeerPtr& peer, const Error& reason);
   std::vector<PeerPtr> peers();
   /// The connections that peers have to us now, those included that have not said whose they are.
   std::set<EventSink::PeerToken> connections();
@@ -183,8 +186,9 @@ class Core : public std::enable_shared_from_this<Core> {
   void handle_call(const control::CallerId& caller, std::span<const std::byte> payload);
   void handle_answer(control::DialId id, std::span<const std::byte> payload);
   void handle_connected(control::DialId id, bool connected);
-  PeerPtr meet(const wire::Hello& hello, control::DialId dial_id, const control::CallerId& caller,
-               const DialPtr& dial);
+  Result<PeerPtr> meet(const wire::Hello& hello, control::DialId dial_id, const control::CallerId& caller,
+                       const DialPtr& dial);
+  bool is_over(const EngineDesc& desc);
   void dispatch(const PeerPtr& peer, std::span<const std::byte> bytes, MessagePayload payload);
   void open_route(Peer& peer);
   DialPtr find_dial(control::DialId id);
@@ -242,7 +246,8 @@ class Core : public std::enable_shared_from_this<Core> {
   base::LogLimiter bad_messages_;
 
   std::mutex mutex_;
-  std::unordered_map<std::string, PeerPtr> peers_;             ///< by engine key
+  std::unordered_map<std::string, PeerPtr> peers_;  ///< by engine key
+  EarlierInstances earlier_;
   std::unordered_map<EventSink::PeerToken, PeerPtr> arrived_;  ///< nullptr = has not said hello
   std::set<EventSink::PeerToken> connections_;                 ///< not closed by the peer
   EventSink::PeerToken next_token_ = 1;

@@ -4,7 +4,9 @@
 // nothing before progress() is called.
 #include <future>
 
+#include "engine/earlier_instances.hpp"
 #include "engine/engine_fixture.hpp"
+#include "support/test_seed.hpp"
 
 namespace stagewire::engine {
 namespace {
@@ -165,8 +167,7 @@ TEST(Ending, R01_R05_cancelling_at_any_moment_ends_each_transfer_once) {
   const auto source = pair.far_memory(kSlot * kSlots, Access::remote_read);
   const auto target = pair.near_memory(kSlot * kSlots);
   fill(source->bytes(), 9);
-  const char* given = std::getenv("STAGEWIRE_SEED");
-  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  const std::uint64_t seed = test::test_seed();
   SCOPED_TRACE("STAGEWIRE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (int round = 0; round < kCancelRounds; ++round) {
@@ -278,8 +279,91 @@ TEST_P(RestartTest, a_deregistered_peer_is_not_known_any_more) {
   ASSERT_TRUE(pair.near->deregister_remote_engine(pair.far->desc()).ok());
   EXPECT_EQ(code_of(pair.near->deregister_remote_engine(pair.far->desc())), ErrorCode::not_found);
   EXPECT_EQ(code_of(pair.near->read(mine->desc(), 0, theirs->desc(), 0, 10)), ErrorCode::not_found);
+}
+
+TEST_P(RestartTest, R09_a_peer_can_be_registered_again) {
+  EnginePair pair(GetParam());
+  const auto mine = pair.near_memory(4096, Access::remote_read_write);
+  const auto theirs = pair.far_memory(4096, Access::remote_read);
+  for (std::uint32_t round = 1; round < 5; ++round) {
+    // Both have heard of each other: nothing of this registration is on its way when the next one comes.
+    ASSERT_TRUE(pair.far->register_remote_engine(pair.near->desc()).ok());
+    ASSERT_TRUE(pair.far->write(theirs->desc(), 0, mine->desc(), 0, 10, {.id = round, .notify = true})
+                    ->wait_for(kPatience)
+                    .ok());
+    ASSERT_TRUE(pair.near->wait_inbound("far", round, kPatience).ok());
+    ASSERT_TRUE(pair.near->read(mine->desc(), 0, theirs->desc(), 0, 10)->wait_for(kPatience).ok());
+    ASSERT_TRUE(pair.near->deregister_remote_engine(pair.far->desc()).ok());
+    ASSERT_TRUE(pair.near->register_remote_engine(pair.far->desc()).ok());
+    ASSERT_TRUE(eventually([&] { return !pair.far->deregister_remote_engine(pair.near->desc()).ok(); }));
+  }
+}
+
+// Two engines that nothing moves but the test.
+struct PairByHand {
+  PairByHand() {
+    near = make("near");
+    far = make("far");
+  }
+  static std::unique_ptr<IOEngine> make(const std::string& key) {
+    IOEngineConfig config = by_hand();
+    config.key = key;
+    config.backends = {"shm"};
+    return make_engine(config);
+  }
+  // Until nothing happens any more: what one says is heard by the other at its next turn.
+  void settle() const {
+    for (int quiet = 0; quiet < 50;) quiet = near->progress() + far->progress() > 0 ? 0 : quiet + 1;
+  }
+  bool near_knows_far() const { return near->deregister_remote_engine(far->desc()).ok(); }
+  std::unique_ptr<IOEngine> near;
+  std::unique_ptr<IOEngine> far;
+};
+
+TEST(LateHello, R09_of_a_deregistered_peer_does_not_make_it_known_again) {
+  const PairByHand pair;
   ASSERT_TRUE(pair.near->register_remote_engine(pair.far->desc()).ok());
-  EXPECT_TRUE(pair.near->read(mine->desc(), 0, theirs->desc(), 0, 10)->wait_for(kPatience).ok());
+  pair.near->progress();
+  ASSERT_TRUE(pair.near_knows_far());
+  ASSERT_TRUE(pair.far->register_remote_engine(pair.near->desc()).ok());
+  pair.settle();
+  EXPECT_FALSE(pair.near_knows_far());
+}
+
+TEST(LateHello, R09_of_an_earlier_instance_does_not_replace_the_new_one) {
+  PairByHand pair;
+  ASSERT_TRUE(pair.near->register_remote_engine(pair.far->desc()).ok());
+  const auto replacement = PairByHand::make("far");
+  ASSERT_TRUE(pair.near->register_remote_engine(replacement->desc()).ok());
+  ASSERT_TRUE(pair.far->register_remote_engine(pair.near->desc()).ok());
+  pair.settle();
+  const auto mine = EnginePair::memory_of(*pair.near, 4096, Access::local_only);
+  const auto theirs = EnginePair::memory_of(*replacement, 4096, Access::remote_read);
+  const Transfer transfer = pair.near->read(mine->desc(), 0, theirs->desc(), 0, 10);
+  ASSERT_TRUE(eventually([&] {
+    pair.near->progress();
+    replacement->progress();
+    return transfer->state() != TransferState::pending;
+  }));
+  EXPECT_EQ(transfer->state(), TransferState::done) << transfer->message();
+}
+
+TEST(EarlierInstancesTest, one_of_a_key_counts_and_the_others_are_over) {
+  EarlierInstances earlier;
+  EXPECT_FALSE(earlier.is_over("a", 1));
+  earlier.set_current("a", 1);
+  earlier.set_current("b", 1);
+  earlier.set_current("a", 2);
+  EXPECT_TRUE(earlier.is_over("a", 1));
+  EXPECT_FALSE(earlier.is_over("a", 2));
+  EXPECT_FALSE(earlier.is_over("b", 1));
+  earlier.end("a", 2);
+  EXPECT_TRUE(earlier.is_over("a", 2));
+  earlier.set_current("a", 1);  // registered again by hand
+  EXPECT_FALSE(earlier.is_over("a", 1));
+  for (std::uint64_t other = 0; other < EarlierInstances::kRemembered; ++other)
+    earlier.set_current("c", other);
+  EXPECT_FALSE(earlier.is_over("a", 2));  // so long ago that it is forgotten
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ class IOEngineImpl final : public IOEngine {
   Status deregister_remote_engine(const EngineDesc& desc) override {
     const PeerPtr peer = core_->find_peer(desc.key);
     if (!peer) return base::error(ErrorCode::not_found, "engine ", desc.key, " is not known here");
-    core_->drop_peer(peer, base::error(ErrorCode::cancelled, "engine ", desc.key, " was deregistered"));
+    core_->dismiss_peer(peer, base::error(ErrorCode::cancelled, "engine ", desc.key, " was deregistered"));
     return {};
   }
 

@@ -158,10 +158,9 @@ void Core::handle_answer(control::DialId id, std::span<const std::byte> payload)
     if (peer) dispatch(peer, payload, {});
     return;
   }
-  const PeerPtr peer = meet(*hello, id, {}, dial);
-  if (!peer) {
+  if (const auto peer = meet(*hello, id, {}, dial); !peer) {
     const std::lock_guard lock(dial->mutex);
-    dial->trouble = "its hello could not be read";
+    dial->trouble = peer.error().message();
   }
 }
 
@@ -171,7 +170,7 @@ void Core::handle_call(const control::CallerId& caller, std::span<const std::byt
     if (const auto* hello_in = message ? std::get_if<wire::Hello>(&*message) : nullptr; hello_in != nullptr) {
       // Our answer goes first: what the handler sends to its new peer must not overtake it.
       if (hello_in->wants_reply) static_cast<void>(control_->answer(caller, encoded(hello(false))));
-      meet(*hello_in, 0, caller, nullptr);
+      static_cast<void>(meet(*hello_in, 0, caller, nullptr));
       return;
     }
     PeerPtr peer;
@@ -191,13 +190,24 @@ void Core::handle_call(const control::CallerId& caller, std::span<const std::byt
   static_cast<void>(control_->answer(caller, bytes_of(query ? wire::kInfoNotFound : wire::kTransferError)));
 }
 
-PeerPtr Core::meet(const wire::Hello& hello, control::DialId dial_id, const control::CallerId& caller,
-                   const DialPtr& dial) {
+// Refuses, and logs why, what describes no engine, or one that is over: the hello of a peer that was
+// deregistered or replaced may come late.
+Result<PeerPtr> Core::meet(const wire::Hello& hello, control::DialId dial_id, const control::CallerId& caller,
+                           const DialPtr& dial) {
   auto desc = EngineDesc::unpack(hello.engine);
   if (!desc || desc->key.empty() || desc->instance_id == 0) {
-    base::log(LogLevel::warning, "engine", "refused a hello without a readable engine descriptor",
-              desc ? "" : ": " + desc.error().message());
-    return nullptr;
+    const Error refused =
+        base::error(ErrorCode::corrupt, "refused a hello without a readable engine descriptor",
+                    desc ? "" : ": " + desc.error().message());
+    base::log(LogLevel::warning, "engine", refused.message());
+    return refused;
+  }
+  if (is_over(*desc)) {
+    const Error refused =
+        base::error(ErrorCode::unavailable, "refused a hello of ", desc->key, " (pid ", desc->pid,
+                    "): it was deregistered, has closed, or another engine has taken its key");
+    base::log(LogLevel::debug, "engine", refused.message());
+    return refused;
   }
   MemoryDesc pool;
   if (!hello.pool.empty()) {
@@ -239,6 +249,7 @@ PeerPtr Core::add_peer(const EngineDesc& desc) {
     PeerPtr& place = peers_[desc.key];
     if (place && place->desc.instance_id == desc.instance_id) return place;
     replaced = place;
+    earlier_.set_current(desc.key, desc.instance_id);
     place = peer = std::make_shared<Peer>();
     peer->backends = backends_;
     peer->desc = desc;
@@ -249,6 +260,11 @@ PeerPtr Core::add_peer(const EngineDesc& desc) {
   }
   open_route(*peer);
   return peer;
+}
+
+bool Core::is_over(const EngineDesc& desc) {
+  const std::lock_guard lock(mutex_);
+  return earlier_.is_over(desc.key, desc.instance_id);
 }
 
 PeerPtr Core::find_peer(std::string_view engine_key) {
@@ -322,6 +338,14 @@ void Core::drop_peer(const PeerPtr& peer, const Error& reason) {
   if (options_.handler != nullptr) options_.handler->on_lost(peer, reason);
 }
 
+void Core::dismiss_peer(const PeerPtr& peer, const Error& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    earlier_.end(peer->desc.key, peer->desc.instance_id);
+  }
+  drop_peer(peer, reason);
+}
+
 // The control connection may have outlived the peer's other connection: then nobody else would say hello
 // again.
 void Core::greet_again(const DialPtr& dial) {
@@ -359,11 +383,14 @@ void Core::arrived_message(EventSink::PeerToken token, std::span<const std::byte
     base::log(LogLevel::warning, "engine", "a peer sent something else before its hello; ignored");
     return;
   }
-  peer = meet(*hello_in, 0, {}, nullptr);
-  if (!peer) return;
+  const auto met = meet(*hello_in, 0, {}, nullptr);
   const std::lock_guard lock(mutex_);
-  arrived_[token] = peer;
-  peer->token = token;
+  if (!met) {
+    arrived_.erase(token);  // nor is anything else that it says heard
+    return;
+  }
+  arrived_[token] = *met;
+  (*met)->token = token;
 }
 
 std::set<EventSink::PeerToken> Core::connections() {
@@ -387,7 +414,7 @@ void Core::connection_ended(EventSink::PeerToken token) {
 // A peer's goodbye: it moves no byte any more, although its connection may last for a moment.
 void Core::took_leave(const PeerPtr& peer) {
   if (const auto connection = connection_of(*peer)) connection_ended(*connection);
-  drop_peer(peer, base::error(ErrorCode::unavailable, peer->desc.key, " has closed"));
+  dismiss_peer(peer, base::error(ErrorCode::unavailable, peer->desc.key, " has closed"));
 }
 
 void Core::arrived_lost(EventSink::PeerToken token, const Error& reason) {
@@ -420,7 +447,7 @@ void Core::dispatch(const PeerPtr& peer, std::span<const std::byte> bytes, Messa
     return;
   }
   if (const auto* hello_in = std::get_if<wire::Hello>(&*message); hello_in != nullptr) {
-    meet(*hello_in, 0, {}, nullptr);
+    static_cast<void>(meet(*hello_in, 0, {}, nullptr));
   } else if (std::holds_alternative<wire::Bye>(*message)) {
     took_leave(peer);
   } else if (const auto* failure = std::get_if<wire::Failure>(&*message); failure != nullptr) {
