@@ -113,7 +113,8 @@ class STAGEWIRE_API PoolBuffer {
 };
 
 struct PutOptions {
-  Milliseconds timeout{0};  ///< how long to wait for space in the pool; 0 = not at all
+  Milliseconds timeout{0};      ///< how long to wait for space in the pool; 0 = not at all
+  bool encoded_object = false;  ///< of a PoolBuffer: it holds what encode() wrote, and arrives as an object
 };
 
 struct GetOptions {
@@ -181,6 +182,10 @@ class Connector {
   virtual Result<PutResult> put(std::string_view from_stage, std::string_view to_stage, std::string_view key,
                                 PoolBuffer buffer, const PutOptions& options = {}) = 0;
   virtual Result<PoolBuffer> allocate(std::size_t size, const PutOptions& options = {}) = 0;
+  /// Returns at once; `callback` gets the buffer, in turn with all others who wait for space, or the reason
+  /// why there is none by then. Once, on a thread of the library (it must not block).
+  virtual Status allocate_async(std::size_t size, Milliseconds timeout,
+                                std::function<void(Result<PoolBuffer>)> callback) = 0;
 
   /// Waits up to options.timeout. `not_found`/`timeout`: not there (yet). `unavailable`: the sender died or
   /// cannot be reached. `cancelled`: abandoned or aborted meanwhile.
@@ -191,19 +196,29 @@ class Connector {
                            const GetOptions& options, std::function<void(Result<Delivery>)> callback) = 0;
   /// Calls back, once, when the key can be got without waiting, or with the reason why it never can. An empty
   /// callback only tells the sender beforehand: the payload then comes as soon as it is put, and a later
-  /// get() need not ask.
+  /// get() need not ask; the reason why none will come is kept for that get(), too.
   virtual Status watch(std::string_view from_stage, std::string_view to_stage, std::string_view key,
                        std::function<void(Status)> callback) = 0;
   /// This side no longer wants the key: waiting gets end with `cancelled`, the sender is told.
   virtual void abandon_get(std::string_view from_stage, std::string_view to_stage, std::string_view key) = 0;
+  /// Calls back, on a thread of the library (it must not block), with each internal key of ours that a
+  /// receiver gave up by abandon_get(), or waited for or read when it was lost. `taken`: it had the payload
+  /// already. One listener at a time; an empty one ends it, and has the last call over when it returns.
+  using AbandonListener = std::function<void(std::string_view key, bool taken, const Error& reason)>;
+  virtual void on_abandoned(AbandonListener listener) = 0;
   /// The sending side gives the key up: an unread payload is dropped, a receiver that waits gets `cancelled`
-  /// with `reason`. A payload that is being read is freed when the reader is done.
+  /// with `reason`; if none waits, the next that asks does, unless the key was put or cleaned up meanwhile. A
+  /// payload that is being read is freed when the reader is done.
   virtual void abort(std::string_view from_stage, std::string_view to_stage, std::string_view key,
                      std::string_view reason) = 0;
+  /// abort(), but only of a payload that is still here, read or not: false, and nothing happens, when it was
+  /// taken or never put. With an empty reason nobody is told.
+  virtual bool withdraw(std::string_view from_stage, std::string_view to_stage, std::string_view key,
+                        std::string_view reason) = 0;
 
-  /// Drops the payload put under this key, if it is still there; without stages, `request_id` is the whole
-  /// internal key. One stage alone is `invalid_argument`. A payload that is being read is hidden now and
-  /// freed afterwards.
+  /// Drops the payload put under this key, if it is still there, and forgets that it was aborted; without
+  /// stages, `request_id` is the whole internal key. One stage alone is `invalid_argument`. A payload that is
+  /// being read is hidden now and freed afterwards.
   virtual Status cleanup(std::string_view request_id, std::optional<std::string_view> from_stage = {},
                          std::optional<std::string_view> to_stage = {}) = 0;
   /// Blocks until everything that was put has been taken, dropped or has expired: what a stage calls before

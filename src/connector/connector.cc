@@ -83,6 +83,8 @@ class ConnectorImpl final : public Connector, private engine::Handler {
   Result<PutResult> put(std::string_view from, std::string_view to, std::string_view key, PoolBuffer buffer,
                         const PutOptions& options) override;
   Result<PoolBuffer> allocate(std::size_t size, const PutOptions& options) override;
+  Status allocate_async(std::size_t size, Milliseconds timeout,
+                        std::function<void(Result<PoolBuffer>)> callback) override;
   Result<Delivery> get(std::string_view from, std::string_view to, std::string_view key,
                        const GetOptions& options) override;
   Status get_async(std::string_view from, std::string_view to, std::string_view key,
@@ -90,8 +92,11 @@ class ConnectorImpl final : public Connector, private engine::Handler {
   Status watch(std::string_view from, std::string_view to, std::string_view key,
                std::function<void(Status)> callback) override;
   void abandon_get(std::string_view from, std::string_view to, std::string_view key) override;
+  void on_abandoned(AbandonListener listener) override { outgoing_->on_abandoned(std::move(listener)); }
   void abort(std::string_view from, std::string_view to, std::string_view key,
              std::string_view reason) override;
+  bool withdraw(std::string_view from, std::string_view to, std::string_view key,
+                std::string_view reason) override;
   Status cleanup(std::string_view request_id, std::optional<std::string_view> from,
                  std::optional<std::string_view> to) override;
   Status drain(Milliseconds timeout) override;
@@ -223,14 +228,15 @@ Result<PutResult> ConnectorImpl::put_source(std::string_view from, std::string_v
 }
 
 Result<PutResult> ConnectorImpl::put(std::string_view from, std::string_view to, std::string_view key,
-                                     PoolBuffer buffer, const PutOptions&) {
+                                     PoolBuffer buffer, const PutOptions& options) {
   const auto name = make_key(key, from, to);
   if (!name) return name.error();
   if (Status open = not_closed("put", *name); !open) return open.error();
   const std::uint64_t size = buffer.bytes().size();
-  const Status put = outgoing_->put(*name, std::move(buffer));
+  const auto kind = options.encoded_object ? wire::PayloadKind::object : wire::PayloadKind::bytes;
+  const Status put = outgoing_->put(*name, std::move(buffer), kind);
   if (!put) return put.error();
-  return put_result(size, wire::PayloadKind::bytes);
+  return put_result(size, kind);
 }
 
 PutResult ConnectorImpl::put_result(std::uint64_t size, wire::PayloadKind kind) const {
@@ -243,6 +249,24 @@ Result<PoolBuffer> ConnectorImpl::allocate(std::size_t size, const PutOptions& o
   auto block = allocate_block(*core_, *pool_, size, base::Deadline::after(options.timeout));
   if (!block) return block.error();
   return PoolBuffer(std::make_unique<PoolBuffer::Holder>(pool_, *block, size));
+}
+
+Status ConnectorImpl::allocate_async(std::size_t size, Milliseconds timeout,
+                                     std::function<void(Result<PoolBuffer>)> callback) {
+  if (Status open = not_closed("allocate", base::size_text(size)); !open) return open;
+  if (size == 0) return base::error(ErrorCode::invalid_argument, "allocate of 0 bytes");
+  const base::Deadline deadline = base::Deadline::after(timeout);
+  const auto timer = core_->add_timer(deadline, [this] { pool_->expire(core_->clock().now()); });
+  core_->want_everything(true);
+  pool_->allocate_async(size, deadline, [this, size, timer, callback](Result<memory::Pool::Offset> block) {
+    core_->cancel_timer(timer);
+    core_->run_on_loop([this, size, callback, block] {
+      core_->want_everything(false);
+      if (!block) return callback(block.error());
+      callback(PoolBuffer(std::make_unique<PoolBuffer::Holder>(pool_, *block, size)));
+    });
+  });
+  return {};
 }
 
 Result<engine::DialPtr> ConnectorImpl::dial_to(const std::string& host, int port) {
@@ -316,13 +340,21 @@ Status ConnectorImpl::watch(std::string_view from, std::string_view to, std::str
 
 void ConnectorImpl::abandon_get(std::string_view from, std::string_view to, std::string_view key) {
   const auto name = make_key(key, from, to);
-  if (name && !closed_) incoming_->abandon(*name);
+  if (!name || closed_) return;
+  const auto dial = dial_for(*name, std::nullopt);
+  incoming_->abandon(*name, dial ? *dial : nullptr);
 }
 
 void ConnectorImpl::abort(std::string_view from, std::string_view to, std::string_view key,
                           std::string_view reason) {
   const auto name = make_key(key, from, to);
   if (name && !closed_) outgoing_->abort(*name, reason);
+}
+
+bool ConnectorImpl::withdraw(std::string_view from, std::string_view to, std::string_view key,
+                             std::string_view reason) {
+  const auto name = make_key(key, from, to);
+  return name && !closed_ && outgoing_->withdraw(*name, reason);
 }
 
 Status ConnectorImpl::cleanup(std::string_view request_id, std::optional<std::string_view> from,

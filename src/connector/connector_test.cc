@@ -224,7 +224,7 @@ TEST(Connector, R07_abandoning_ends_the_wait_and_frees_both_sides) {
   pair.expect_all_returned();
 }
 
-TEST(Connector, R07_aborting_a_key_tells_those_who_wait_and_those_who_come_later) {
+TEST(Connector, R07_aborting_a_key_tells_who_waits_or_else_who_comes_later) {
   ConnectorPair pair({});
   ASSERT_TRUE(pair.meet());
   auto waiting = std::async(std::launch::async, [&] {
@@ -235,8 +235,16 @@ TEST(Connector, R07_aborting_a_key_tells_those_who_wait_and_those_who_come_later
   const auto got = waiting.get();
   EXPECT_EQ(got.error().code(), ErrorCode::cancelled);
   EXPECT_NE(got.error().message().find("request 7 was aborted"), std::string::npos);
-  EXPECT_EQ(pair.receiver->get("0", "1", "a", {.timeout = ms(10'000), .metadata = {}}).error().code(),
+  pair.sender->abort("0", "1", "b", "request 8 was aborted");
+  EXPECT_EQ(pair.receiver->get("0", "1", "b", {.timeout = ms(10'000), .metadata = {}}).error().code(),
             ErrorCode::cancelled);
+  // Told once: the key may be used again.
+  for (const char* const key : {"a", "b"}) {
+    const auto bytes = pattern(100, 1);
+    ASSERT_TRUE(pair.sender->put("0", "1", key, std::span<const std::byte>(bytes), {}).ok());
+    EXPECT_TRUE(pair.receiver->get("0", "1", key, {.timeout = ms(10'000), .metadata = {}}).ok());
+  }
+  pair.expect_all_returned();
 }
 
 TEST(Connector, R16_only_those_who_share_the_secret_key_get_a_payload) {

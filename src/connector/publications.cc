@@ -10,7 +10,6 @@
 namespace stagewire::connector {
 namespace {
 
-constexpr std::size_t kMaxAborted = 4096;
 constexpr std::size_t kMaxWatched = 1'000'000;  // keys, of all peers together
 
 std::uint64_t now_ns() {
@@ -54,7 +53,7 @@ Status Publications::count_error(Status status) {
   return status;
 }
 
-Status Publications::put(std::string_view key, PoolBuffer buffer) {
+Status Publications::put(std::string_view key, PoolBuffer buffer, wire::PayloadKind kind) {
   PoolBuffer::Holder* holder = buffer.holder();
   if (holder == nullptr)
     return base::error(ErrorCode::invalid_argument, "put of ", key, ": the buffer is empty");
@@ -64,6 +63,7 @@ Status Publications::put(std::string_view key, PoolBuffer buffer) {
   }
   Source source;
   source.size = holder->size();
+  source.kind = kind;
   core_->poll_messages();
   Status status = check_free(key);
   if (status) status = publish(key, source, holder->offset());
@@ -88,7 +88,7 @@ bool Publications::put_eagerly(std::string_view key, const Source& source, Statu
   }
   core_->send(*receiver.peer,
               wire::Ready{std::string(key), 0, 0, source.size, source.kind,
-                          static_cast<std::uint32_t>(source.dtype), source.shape, now_ns()},
+                          static_cast<std::uint32_t>(source.dtype), source.shape, now_ns(), receiver.watch},
               slot, receiver.wake);
   waiting->second.pop_front();
   if (waiting->second.empty()) waiting_.erase(waiting);
@@ -125,6 +125,7 @@ Status Publications::publish(std::string_view key, const Source& source, memory:
     }
     erase(old);
   }
+  aborted_.take(key);  // what was aborted was the payload before
   pool_->publish(block);
   const auto place = entries_.emplace(
       std::string(key), Entry{block, source.size, source.kind, source.dtype, source.shape, now_ns(), 0});
@@ -147,11 +148,12 @@ void Publications::offer(const std::string& key, Entry& entry) {
   const std::uint64_t lease = next_lease_++;
   pool_->pin(entry.block);
   ++entry.readers;
-  leases_.emplace(lease, Lease{receiver.peer, key, entry.block});
-  core_->send(*receiver.peer,
-              wire::Ready{key, lease, entry.block, entry.size, entry.kind,
-                          static_cast<std::uint32_t>(entry.dtype), entry.shape, entry.put_time_ns},
-              {}, receiver.wake);
+  leases_.emplace(lease, Lease{receiver.peer, key, entry.block, receiver.watch});
+  core_->send(
+      *receiver.peer,
+      wire::Ready{key, lease, entry.block, entry.size, entry.kind, static_cast<std::uint32_t>(entry.dtype),
+                  entry.shape, entry.put_time_ns, receiver.watch},
+      {}, receiver.wake);
 }
 
 bool Publications::offer_eagerly(const std::string& key, Entry& entry, const Waiting& receiver) {
@@ -160,7 +162,7 @@ bool Publications::offer_eagerly(const std::string& key, Entry& entry, const Wai
   std::memcpy(slot.bytes.data(), pool_->bytes().data() + entry.block, entry.size);
   core_->send(*receiver.peer,
               wire::Ready{key, 0, 0, entry.size, entry.kind, static_cast<std::uint32_t>(entry.dtype),
-                          entry.shape, entry.put_time_ns},
+                          entry.shape, entry.put_time_ns, receiver.watch},
               slot, receiver.wake);
   return true;
 }
@@ -171,72 +173,99 @@ void Publications::erase(StringMap<Entry>::iterator entry) {
   if (entries_.empty()) empty_waiters_.set_all();
 }
 
-bool Publications::drop(std::string_view key) {
+void Publications::drop(std::string_view key) {
+  const std::lock_guard lock(mutex_);
+  aborted_.take(key);
+  if (const auto entry = entries_.find(key); entry != entries_.end()) erase(entry);
+}
+
+bool Publications::withdraw(std::string_view key, std::string_view reason) {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(key);
   if (entry == entries_.end()) return false;
   erase(entry);
+  if (!reason.empty()) aborted_.add(key, reason);
   return true;
 }
 
 void Publications::abort(std::string_view key, std::string_view reason) {
   const std::lock_guard lock(mutex_);
   if (const auto entry = entries_.find(key); entry != entries_.end()) erase(entry);
-  if (const auto waiting = waiting_.find(key); waiting != waiting_.end()) {
-    for (const Waiting& receiver : waiting->second) {
-      core_->send(*receiver.peer,
-                  wire::Gone{std::string(key), static_cast<std::uint32_t>(ErrorCode::cancelled),
-                             std::string(reason)});
-    }
-    waiting_.erase(waiting);
+  const auto waiting = waiting_.find(key);
+  if (waiting == waiting_.end()) return aborted_.add(key, reason);
+  for (const Waiting& receiver : waiting->second) {
+    core_->send(*receiver.peer, wire::Gone{std::string(key), static_cast<std::uint32_t>(ErrorCode::cancelled),
+                                           std::string(reason), receiver.watch});
   }
-  if (aborted_.insert_or_assign(std::string(key), std::string(reason)).second)
-    aborted_order_.emplace_back(key);
-  if (aborted_order_.size() > kMaxAborted) {
-    aborted_.erase(aborted_order_.front());
-    aborted_order_.pop_front();
-  }
+  waiting_.erase(waiting);
 }
 
 void Publications::on_watch(const engine::PeerPtr& peer, const wire::Watch& watch) {
   const std::lock_guard lock(mutex_);
   if (closed_ || peer->lost) return;
-  if (const auto aborted = aborted_.find(watch.key); aborted != aborted_.end()) {
+  const auto refuse = [&](ErrorCode code, std::string reason) {
     core_->send(*peer,
-                wire::Gone{watch.key, static_cast<std::uint32_t>(ErrorCode::cancelled), aborted->second});
-    return;
-  }
+                wire::Gone{watch.key, static_cast<std::uint32_t>(code), std::move(reason), watch.watch});
+  };
+  if (auto aborted = aborted_.take(watch.key)) return refuse(ErrorCode::cancelled, std::move(*aborted));
   if (waiting_.size() >= kMaxWatched && !waiting_.contains(watch.key)) {
-    core_->send(*peer, wire::Gone{watch.key, static_cast<std::uint32_t>(ErrorCode::exhausted),
-                                  base::text(kMaxWatched, " keys are watched already")});
-    return;
+    return refuse(ErrorCode::exhausted, base::text(kMaxWatched, " keys are watched already"));
   }
   std::deque<Waiting>& waiting = waiting_[watch.key];
-  const auto known = std::find_if(waiting.begin(), waiting.end(),
-                                  [&](const Waiting& receiver) { return receiver.peer == peer; });
+  const auto known =
+      std::find_if(waiting.begin(), waiting.end(), [&](const Waiting& w) { return w.peer == peer; });
   if (known != waiting.end()) {
     known->wake = watch.wake;
+    known->watch = watch.watch;
   } else if (watch.again) {
     // Ready went out before we heard that somebody waits for it.
     if (waiting.empty()) waiting_.erase(watch.key);
     return core_->send(*peer, wire::Nudge{});
   } else {
-    waiting.push_back({peer, watch.eager, watch.wake});
+    waiting.push_back({peer, watch.eager, watch.wake, watch.watch});
   }
   const auto entry = entries_.find(watch.key);
   if (entry != entries_.end() && entry->second.readers == 0) {
     offer(entry->first, entry->second);
   } else if (watch.answer_now) {
-    core_->send(*peer, wire::Gone{watch.key, static_cast<std::uint32_t>(ErrorCode::not_found), {}});
+    refuse(ErrorCode::not_found, {});
   }
 }
 
 void Publications::on_unwatch(const engine::PeerPtr& peer, const wire::Unwatch& unwatch) {
   const std::lock_guard lock(mutex_);
-  const auto waiting = waiting_.find(unwatch.key);
-  if (waiting == waiting_.end()) return;
-  std::erase_if(waiting->second, [&](const Waiting& w) { return w.peer == peer; });
-  if (waiting->second.empty()) waiting_.erase(waiting);
+  bool watched = false;
+  if (const auto waiting = waiting_.find(unwatch.key); waiting != waiting_.end()) {
+    watched = std::erase_if(waiting->second,
+                            [&](const Waiting& w) { return w.peer == peer && w.watch == unwatch.watch; }) > 0;
+    if (waiting->second.empty()) waiting_.erase(waiting);
+  }
+  if (!unwatch.abandoned) return;
+  const bool reading = std::any_of(leases_.begin(), leases_.end(), [&](const auto& lease) {
+    return lease.second.peer == peer && lease.second.key == unwatch.key &&
+           (unwatch.watch == 0 || lease.second.watch == unwatch.watch);
+  });
+  // Something that this receiver has not been given, or waits for anew: the key is in use again, and this was
+  // about its former use.
+  const bool stale =
+      !watched && !reading && (entries_.contains(unwatch.key) || waiting_.contains(unwatch.key));
+  if (stale) return;
+  report_abandoned(unwatch.key, !watched, base::error(ErrorCode::cancelled, peer->desc.key, " gave it up"));
+}
+
+// With the mutex held.
+void Publications::report_abandoned(std::string_view key, bool taken, const Error& reason) {
+  if (!has_listener_) return;
+  core_->run_on_loop([this, name = std::string(key), taken, reason] {
+    const std::lock_guard lock(listener_mutex_);
+    if (listener_) listener_(name, taken, reason);
+  });
+}
+
+void Publications::on_abandoned(Connector::AbandonListener listener) {
+  const std::lock_guard lock(listener_mutex_);
+  listener_ = std::move(listener);
+  has_listener_ = static_cast<bool>(listener_);
 }
 
 void Publications::on_release(const engine::PeerPtr& peer, const wire::Release& release) {
@@ -265,8 +294,10 @@ void Publications::reader_left(const std::string& key, memory::Pool::Offset bloc
 
 void Publications::on_lost(const engine::PeerPtr& peer) {
   const std::lock_guard lock(mutex_);
+  const Error reason = base::error(ErrorCode::unavailable, "its receiver ", peer->desc.key, " was lost");
   for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
-    std::erase_if(waiting->second, [&](const Waiting& w) { return w.peer == peer; });
+    const auto gone = std::erase_if(waiting->second, [&](const Waiting& w) { return w.peer == peer; });
+    if (gone > 0) report_abandoned(waiting->first, false, reason);
     waiting = waiting->second.empty() ? waiting_.erase(waiting) : std::next(waiting);
   }
   for (auto lease = leases_.begin(); lease != leases_.end();) {
@@ -276,6 +307,7 @@ void Publications::on_lost(const engine::PeerPtr& peer) {
     }
     const Lease lost = std::move(lease->second);
     lease = leases_.erase(lease);
+    report_abandoned(lost.key, true, reason);
     reader_left(lost.key, lost.block, false);
   }
 }

@@ -6,6 +6,7 @@
 // (R02).
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/string_map.hpp"
+#include "connector/aborted_keys.hpp"
 #include "connector/source.hpp"
 #include "engine/core.hpp"
 #include "memory/pool.hpp"
@@ -43,12 +45,17 @@ class Publications {
   /// The caller checked the key and that the size is not zero.
   Status put(std::string_view key, const Source& source, base::Deadline deadline);
   /// The block becomes the entry's; on failure the buffer is freed.
-  Status put(std::string_view key, PoolBuffer buffer);
+  Status put(std::string_view key, PoolBuffer buffer, wire::PayloadKind kind);
 
-  /// Unread, it is dropped; read, it is hidden now and freed by the last reader. False when there is none.
-  bool drop(std::string_view key);
+  /// Unread, it is dropped; read, it is hidden now and freed by the last reader. That it was aborted is
+  /// forgotten.
+  void drop(std::string_view key);
+  /// The same, and with a reason the next who asks is told; false when there is nothing under the key.
+  bool withdraw(std::string_view key, std::string_view reason);
   /// drop(), and whoever waits for it, now or later, is told so.
   void abort(std::string_view key, std::string_view reason);
+  /// See Connector::on_abandoned().
+  void on_abandoned(Connector::AbandonListener listener);
   Status drain(base::Deadline deadline);
   void close();
 
@@ -77,11 +84,13 @@ class Publications {
     engine::PeerPtr peer;
     bool eager = true;
     bool wake = true;
+    std::uint64_t watch = 0;
   };
   struct Lease {
     engine::PeerPtr peer;
     std::string key;
     memory::Pool::Offset block = 0;
+    std::uint64_t watch = 0;
   };
   /// A write into a block that a receiver granted.
   struct Write {
@@ -99,6 +108,7 @@ class Publications {
   void offer(const std::string& key, Entry& entry);
   bool offer_eagerly(const std::string& key, Entry& entry, const Waiting& receiver);
   void erase(StringMap<Entry>::iterator entry);
+  void report_abandoned(std::string_view key, bool taken, const Error& reason);
   void reader_left(const std::string& key, memory::Pool::Offset block, bool consumed);
   void sweep();
   // publications_write.cc
@@ -123,12 +133,15 @@ class Publications {
   std::unordered_map<std::uint64_t, Lease> leases_;
   std::uint64_t next_lease_ = 1;
   std::map<std::pair<engine::Peer*, std::uint64_t>, Write> writes_;  ///< by peer and pull id
-  StringMap<std::string> aborted_;         ///< key -> reason, for receivers that ask later
-  std::deque<std::string> aborted_order_;  ///< oldest first; bounded
+  AbortedKeys aborted_;
   engine::EventList empty_waiters_;
   SenderCounters counters_;
   base::LogLimiter expiry_log_;
   base::LogLimiter refusal_log_;
+
+  std::mutex listener_mutex_;  ///< held while the listener runs; mutex_ may be taken after it
+  Connector::AbandonListener listener_;
+  std::atomic<bool> has_listener_{false};
 };
 
 }  // namespace stagewire::connector

@@ -47,6 +47,7 @@ Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine:
   wanted->key = std::string(key);
   wanted->dial = dial;
   wanted->need = need;
+  wanted->watch = ++last_watch_;
   wanted->last_asked = core_->clock().now();
   wanted_.emplace(wanted->key, wanted);
   send_watch(wanted);
@@ -66,9 +67,10 @@ void Subscriptions::send_watch(const WantedPtr& wanted) {
   if (!wanted->peer) return;
   const bool eager = wish_ == RouteWish::automatic || wish_ == RouteWish::eager;
   const bool wake = wanted->need != Need::ahead;
-  core_->send(*wanted->peer,
-              wire::Watch{wanted->key, wanted->need == Need::look, eager, wake, wanted->peer == asked}, {},
-              wake);
+  core_->send(
+      *wanted->peer,
+      wire::Watch{wanted->key, wanted->need == Need::look, eager, wake, wanted->peer == asked, wanted->watch},
+      {}, wake);
 }
 
 Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr& dial,
@@ -84,6 +86,7 @@ Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr&
       const std::lock_guard lock(mutex_);
       if (closed_) return base::error(ErrorCode::closed, "get of ", key, ": the connector was closed");
       wanted = want(key, dial, only_look ? Need::look : Need::wait);
+      if (wanted->state == State::failed) return take_error(*wanted);
       if (wanted->state == State::ready) {
         if (Status same = check_size(*wanted, size); !same) return same.error();
         taken = move_out(*wanted);
@@ -137,6 +140,10 @@ void Subscriptions::get_async(std::string_view key, const engine::DialPtr& dial,
     return;
   }
   const WantedPtr wanted = want(key, dial, Need::wait);
+  if (wanted->state == State::failed) {
+    core_->run_on_loop([callback = std::move(callback), error = take_error(*wanted)] { callback(error); });
+    return;
+  }
   if (wanted->callback) {
     core_->run_on_loop([callback, name = wanted->key] {
       callback(base::error(ErrorCode::conflict, "another asynchronous get waits for ", name));
@@ -147,6 +154,7 @@ void Subscriptions::get_async(std::string_view key, const engine::DialPtr& dial,
   wanted->size = size;
   wanted->deadline = deadline;
   if (wanted->state == State::ready) return settle(wanted);
+  if (deadline.is_never()) return;
   wanted->timer = core_->add_timer(deadline, [this, wanted] { deadline_passed(wanted); });
 }
 
@@ -172,7 +180,9 @@ void Subscriptions::watch(std::string_view key, const engine::DialPtr& dial,
   }
   const WantedPtr wanted = want(key, dial, callback ? Need::wait : Need::ahead);
   if (!callback) return;
-  if (wanted->state == State::ready) {
+  if (wanted->state == State::failed) {
+    core_->run_on_loop([callback = std::move(callback), error = take_error(*wanted)] { callback(error); });
+  } else if (wanted->state == State::ready) {
     core_->run_on_loop([callback = std::move(callback)] { callback({}); });
   } else {
     wanted->watcher = std::move(callback);
@@ -201,11 +211,13 @@ void Subscriptions::settle(const WantedPtr& wanted) {
   wanted->callback = nullptr;
 }
 
-// With mutex_ held: it will never be there. The next get starts anew.
+// With mutex_ held: it will never be there. Whoever waits is told, and the next get starts anew; if nobody
+// waits, the next get is told.
 void Subscriptions::fail(const WantedPtr& wanted, const Error& error) {
   if (wanted->state != State::waiting) return;
   wanted->state = State::failed;
   wanted->error = error.with_context(wanted->key);
+  const bool told = !wanted->waiters.empty() || wanted->watcher || wanted->callback;
   wanted->waiters.set_all();
   core_->cancel_timer(wanted->timer);
   if (wanted->watcher) {
@@ -216,9 +228,14 @@ void Subscriptions::fail(const WantedPtr& wanted, const Error& error) {
     core_->run_on_loop(
         [callback = std::move(wanted->callback), reason = *wanted->error] { callback(reason); });
   }
-  if (const auto place = wanted_.find(wanted->key); place != wanted_.end() && place->second == wanted) {
-    wanted_.erase(place);
-  }
+  if (told) wanted_.erase(wanted->key);
+}
+
+// Of one that failed while nobody waited: told once.
+Error Subscriptions::take_error(Wanted& wanted) {
+  Error error = *wanted.error;
+  wanted_.erase(wanted.key);
+  return error;
 }
 
 Subscriptions::Taken Subscriptions::move_out(Wanted& wanted) {
@@ -247,19 +264,27 @@ Error Subscriptions::waited_in_vain(const Wanted& wanted) {
                      ": the sender is there, the payload has not come");
 }
 
-void Subscriptions::abandon(std::string_view key) {
+void Subscriptions::abandon(std::string_view key, const engine::DialPtr& dial) {
   std::optional<Taken> unwanted;
   {
     const std::lock_guard lock(mutex_);
-    const auto place = wanted_.find(key);
-    if (place == wanted_.end()) return;
-    const WantedPtr wanted = place->second;
-    if (wanted->state == State::ready) {
-      unwanted = move_out(*wanted);
-    } else {
-      if (wanted->peer) core_->send(*wanted->peer, wire::Unwatch{wanted->key});
-      fail(wanted, Error(ErrorCode::cancelled, "the get was abandoned"));
+    engine::PeerPtr peer;
+    std::uint64_t watch = 0;
+    if (const auto place = wanted_.find(key); place != wanted_.end()) {
+      const WantedPtr wanted = place->second;
+      peer = wanted->peer;
+      if (wanted->state == State::ready) {
+        unwanted = move_out(*wanted);
+      } else {
+        watch = wanted->watch;
+        fail(wanted, Error(ErrorCode::cancelled, "the get was abandoned"));
+        wanted_.erase(wanted->key);
+      }
+    } else if (dial) {
+      const std::lock_guard dial_lock(dial->mutex);
+      peer = dial->peer;
     }
+    if (peer) core_->send(*peer, wire::Unwatch{std::string(key), watch, true});
   }
   if (unwanted) give_back(*unwanted, false);
 }
@@ -296,8 +321,9 @@ void Subscriptions::on_ready(const engine::PeerPtr& peer, wire::Ready ready, Mes
   const std::lock_guard lock(mutex_);
   const auto place = wanted_.find(ready.key);
   const bool usable = ready.lease != 0 || payload.bytes().size() == ready.size;
-  if (place == wanted_.end() || place->second->state != State::waiting || !usable) {
-    // Given up meanwhile (R07): a pinned block stays published at the sender.
+  if (place == wanted_.end() || place->second->state != State::waiting ||
+      place->second->watch != ready.watch || !usable) {
+    // Given up meanwhile (R07), and perhaps wanted again: a pinned block stays published at the sender.
     ++counters_.late;
     if (ready.lease != 0) core_->send(*peer, wire::Release{ready.lease, false});
     return;
@@ -318,6 +344,7 @@ void Subscriptions::on_gone(const engine::PeerPtr& peer, const wire::Gone& gone)
   const auto place = wanted_.find(gone.key);
   if (place == wanted_.end() || place->second->peer != peer || place->second->state != State::waiting) return;
   const WantedPtr wanted = place->second;
+  if (gone.watch != wanted->watch) return;
   if (gone.code == static_cast<std::uint32_t>(ErrorCode::not_found)) {
     wanted->answered = true;
     wanted->waiters.set_all();
@@ -367,24 +394,31 @@ void Subscriptions::sweep() {
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
-    const base::TimePoint now = core_->clock().now();
-    std::vector<WantedPtr> idle;
-    for (const auto& entry : wanted_) {
-      const Wanted& wanted = *entry.second;
-      const bool in_use = !wanted.waiters.empty() || wanted.callback || wanted.watcher;
-      if (!in_use && now - wanted.last_asked > ttl_) idle.push_back(entry.second);
-    }
-    for (const WantedPtr& wanted : idle) {
-      if (wanted->state == State::ready) {
-        unwanted.push_back(move_out(*wanted));
-      } else {
-        if (wanted->peer) core_->send(*wanted->peer, wire::Unwatch{wanted->key}, {}, false);
-        fail(wanted, Error(ErrorCode::cancelled, "nobody has asked for it for too long"));
-      }
-    }
+    collect_idle(unwanted);
   }
   for (const Taken& taken : unwanted) give_back(taken, false);
   core_->add_timer(base::Deadline::after(sweep_interval(ttl_), core_->clock()), [this] { sweep(); });
+}
+
+void Subscriptions::collect_idle(std::vector<Taken>& unwanted) {
+  const base::TimePoint now = core_->clock().now();
+  std::vector<WantedPtr> idle;
+  for (const auto& entry : wanted_) {
+    const Wanted& wanted = *entry.second;
+    const bool in_use = !wanted.waiters.empty() || wanted.callback || wanted.watcher;
+    if (!in_use && now - wanted.last_asked > ttl_) idle.push_back(entry.second);
+  }
+  for (const WantedPtr& wanted : idle) {
+    if (wanted->state == State::ready) {
+      unwanted.push_back(move_out(*wanted));
+      continue;
+    }
+    if (wanted->peer && wanted->state == State::waiting) {
+      core_->send(*wanted->peer, wire::Unwatch{wanted->key, wanted->watch, false}, {}, false);
+    }
+    wanted->state = State::failed;
+    wanted_.erase(wanted->key);
+  }
 }
 
 ReceiverCounters Subscriptions::counters() const {

@@ -59,7 +59,8 @@ class Subscriptions {
   void get_async(std::string_view key, const engine::DialPtr& dial, std::optional<std::uint64_t> size,
                  base::Deadline deadline, Callback callback);
   void watch(std::string_view key, const engine::DialPtr& dial, std::function<void(Status)> callback);
-  void abandon(std::string_view key);
+  /// `dial`: where the key would be, if that is known: the sender is told even when nothing is under way.
+  void abandon(std::string_view key, const engine::DialPtr& dial);
   void close();
 
   void on_met(const engine::PeerPtr& peer, const engine::DialPtr& dial);
@@ -87,7 +88,8 @@ class Subscriptions {
     std::string key;
     engine::DialPtr dial;
     State state = State::waiting;
-    engine::PeerPtr peer;  ///< watched there; nullptr = not yet
+    engine::PeerPtr peer;     ///< watched there; nullptr = not yet
+    std::uint64_t watch = 0;  ///< what answers another watch of the key is late
     Need need = Need::wait;
     bool answered = false;  ///< the sender said, for Need::look, that it is not there yet
     bool looked = false;    ///< somebody has waited for that answer before
@@ -128,11 +130,13 @@ class Subscriptions {
   void settle(const WantedPtr& wanted);
   void fail(const WantedPtr& wanted, const Error& error);
   Taken move_out(Wanted& wanted);
+  Error take_error(Wanted& wanted);
   Error waited_in_vain(const Wanted& wanted);
   Status check_size(const Wanted& wanted, std::optional<std::uint64_t> size);
   // and without it:
   void look_for_watched(std::string_view key);
   void sweep();
+  void collect_idle(std::vector<Taken>& unwanted);
   void deadline_passed(const WantedPtr& wanted);
 
   // receiving.cc, without mutex_:
@@ -176,6 +180,7 @@ class Subscriptions {
   mutable std::mutex mutex_;
   bool closed_ = false;
   StringMap<WantedPtr> wanted_;
+  std::uint64_t last_watch_ = 0;
   std::map<engine::Peer*, std::shared_ptr<std::atomic<std::uint64_t>>> leased_;
   std::map<std::uint64_t, Landing> pulls_;  ///< write route: by pull id
   std::uint64_t next_pull_ = 1;

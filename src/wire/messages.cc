@@ -44,21 +44,24 @@ void write(Packer& packer, const Hello& message) {
 }
 
 void write(Packer& packer, const Watch& message) {
-  open<Watch>(packer, 5);
+  open<Watch>(packer, 6);
   base::pack_text(packer, message.key);
   packer.pack(message.answer_now);
   packer.pack(message.eager);
   packer.pack(message.wake);
   packer.pack(message.again);
+  packer.pack(message.watch);
 }
 
 void write(Packer& packer, const Unwatch& message) {
-  open<Unwatch>(packer, 1);
+  open<Unwatch>(packer, 3);
   base::pack_text(packer, message.key);
+  packer.pack(message.watch);
+  packer.pack(message.abandoned);
 }
 
 void write(Packer& packer, const Ready& message) {
-  open<Ready>(packer, 8);
+  open<Ready>(packer, 9);
   base::pack_text(packer, message.key);
   packer.pack(message.lease);
   packer.pack(message.offset);
@@ -68,6 +71,7 @@ void write(Packer& packer, const Ready& message) {
   packer.pack_array(static_cast<std::uint32_t>(message.shape.size()));
   for (const std::int64_t dimension : message.shape) packer.pack(dimension);
   packer.pack(message.put_time_ns);
+  packer.pack(message.watch);
 }
 
 void write(Packer& packer, const Release& message) {
@@ -77,10 +81,11 @@ void write(Packer& packer, const Release& message) {
 }
 
 void write(Packer& packer, const Gone& message) {
-  open<Gone>(packer, 3);
+  open<Gone>(packer, 4);
   base::pack_text(packer, message.key);
   packer.pack(message.code);
   pack_reason(packer, message.reason);
+  packer.pack(message.watch);
 }
 
 void write(Packer& packer, const Pull& message) {
@@ -154,23 +159,26 @@ void read(FieldReader& fields, Hello& message) {
 
 void read(FieldReader& fields, Watch& message) {
   fields.rename("watch");
-  fields.need(5);
+  fields.need(6);
   key(fields, message.key);
   fields.flag("answer_now", message.answer_now);
   fields.flag("eager", message.eager);
   fields.flag("wake", message.wake);
   fields.flag("again", message.again);
+  fields.number("watch", message.watch);
 }
 
 void read(FieldReader& fields, Unwatch& message) {
   fields.rename("unwatch");
-  fields.need(1);
+  fields.need(3);
   key(fields, message.key);
+  fields.number("watch", message.watch);
+  fields.flag("abandoned", message.abandoned);
 }
 
 void read(FieldReader& fields, Ready& message) {
   fields.rename("ready");
-  fields.need(8);
+  fields.need(9);
   key(fields, message.key);
   fields.number("lease", message.lease);
   range(fields, message.offset, message.size);
@@ -179,6 +187,7 @@ void read(FieldReader& fields, Ready& message) {
   message.shape.resize(fields.list("shape", 0, kMaxDimensions));
   for (std::int64_t& dimension : message.shape) fields.number("dimension", dimension, std::int64_t{0});
   fields.number("put_time_ns", message.put_time_ns);
+  fields.number("watch", message.watch);
   if (!fields.ok() || message.kind != PayloadKind::tensor) return;
   const Result<std::uint64_t> size = byte_size(static_cast<DType>(message.dtype), message.shape);
   if (!size || *size != message.size) fields.fail("shape", "and dtype do not give size");
@@ -193,10 +202,11 @@ void read(FieldReader& fields, Release& message) {
 
 void read(FieldReader& fields, Gone& message) {
   fields.rename("gone");
-  fields.need(3);
+  fields.need(4);
   key(fields, message.key);
   error_code(fields, message.code, 1);
   reason(fields, message.reason);
+  fields.number("watch", message.watch);
 }
 
 void read(FieldReader& fields, Pull& message) {

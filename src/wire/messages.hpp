@@ -39,11 +39,14 @@ struct Watch {
   bool eager = true;        ///< the payload may ride in Ready
   bool wake = true;         ///< somebody waits for Ready; else it may lie until the receiver looks
   bool again = false;       ///< changes the watch sent before; when that was answered already, Nudge
+  std::uint64_t watch = 0;  ///< the receiver's number for it: a later watch of the same key has another
   bool operator==(const Watch&) const = default;
 };
 
 struct Unwatch {
   std::string key;
+  std::uint64_t watch = 0;  ///< the one that ends; 0 = the payload had come already
+  bool abandoned = false;   ///< it is not wanted any more; else only forgotten
   bool operator==(const Unwatch&) const = default;
 };
 
@@ -61,6 +64,7 @@ struct Ready {
   std::uint32_t dtype = 0;  ///< DType, for kind tensor
   std::vector<std::int64_t> shape;
   std::uint64_t put_time_ns = 0;  ///< CLOCK_MONOTONIC of the sender at put(); comparable on one host only
+  std::uint64_t watch = 0;        ///< that it answers
   bool operator==(const Ready&) const = default;
 };
 
@@ -77,6 +81,7 @@ struct Gone {
   std::string key;
   std::uint32_t code = 0;  ///< ErrorCode
   std::string reason;
+  std::uint64_t watch = 0;  ///< that it answers
   bool operator==(const Gone&) const = default;
 };
 

@@ -35,8 +35,8 @@ std::vector<Golden> goldens() {
   const std::string key_hex(kKeyHex);
   return {
       {Hello{1, from_hex("90"), from_hex("90"), 65536, true}, "96 01 01 c40190 c40190 ce00010000 c3"},
-      {Watch{key, false, true, false, true}, "96 02 " + key_hex + " c2 c3 c2 c3"},
-      {Unwatch{key}, "92 03 " + key_hex},
+      {Watch{key, false, true, false, true, 3}, "97 02 " + key_hex + " c2 c3 c2 c3 03"},
+      {Unwatch{key, 3, true}, "94 03 " + key_hex + " 03 c3"},
       {Ready{key,
              7,
              4096,
@@ -44,11 +44,12 @@ std::vector<Golden> goldens() {
              PayloadKind::tensor,
              static_cast<std::uint32_t>(DType::float32),
              {2, 3},
-             1000000007},
-       "99 04 " + key_hex + " 07 cd1000 18 01 0b 920203 ce3b9aca07"},
+             1000000007,
+             3},
+       "9a 04 " + key_hex + " 07 cd1000 18 01 0b 920203 ce3b9aca07 03"},
       {Release{7, true}, "93 05 07 c3"},
-      {Gone{key, static_cast<std::uint32_t>(ErrorCode::cancelled), "aborted"},
-       "94 06 " + key_hex + " 04 a761626f72746564"},
+      {Gone{key, static_cast<std::uint32_t>(ErrorCode::cancelled), "aborted", 3},
+       "95 06 " + key_hex + " 04 a761626f72746564 03"},
       {Pull{9, key, from_hex("90"), 8192, 860160}, "96 07 09 " + key_hex + " c40190 cd2000 ce000d2000"},
       {PullDone{9, 0, ""}, "94 08 09 00 a0"},
       {Cancel{9}, "92 09 09"},
@@ -142,12 +143,13 @@ TEST(Messages, R16_values_out_of_their_limits_are_corrupt) {
   expect_corrupt("93 05 07 01", "consumed is an integer at offset 3 where a bool is expected");
   expect_corrupt("93 0a 00 a0", "failure: code 0 is out of its range");
   const std::string key(kKeyHex);
-  expect_corrupt("99 04 " + key + " 00 00 00 03 00 90 00", "kind 3 is out of its range");
-  expect_corrupt("99 04 " + key + " 00 00 00 00 15 90 00", "dtype 21 is out of its range");
-  expect_corrupt("99 04 " + key + " 00 00 08 01 0b 91 ff 00", "dimension -1 is out of its range");
-  expect_corrupt("99 04 " + key + " 00 00 08 01 0b 92 02 03 00", "shape and dtype do not give size");
-  expect_corrupt("99 04 " + key + " 00 00 00 00 00 dd00000041 00", "shape has size 65, allowed are 0 to 64");
-  expect_corrupt("99 04 " + key + " 00 01 cfffffffffffffffff 00 00 90 00", "size goes past the end");
+  expect_corrupt("9a 04 " + key + " 00 00 00 03 00 90 00 00", "kind 3 is out of its range");
+  expect_corrupt("9a 04 " + key + " 00 00 00 00 15 90 00 00", "dtype 21 is out of its range");
+  expect_corrupt("9a 04 " + key + " 00 00 08 01 0b 91 ff 00 00", "dimension -1 is out of its range");
+  expect_corrupt("9a 04 " + key + " 00 00 08 01 0b 92 02 03 00 00", "shape and dtype do not give size");
+  expect_corrupt("9a 04 " + key + " 00 00 00 00 00 dd00000041 00 00",
+                 "shape has size 65, allowed are 0 to 64");
+  expect_corrupt("9a 04 " + key + " 00 01 cfffffffffffffffff 00 00 90 00 00", "size goes past the end");
 }
 
 TEST(Messages, R13_a_key_has_1_to_1024_bytes) {

@@ -1,0 +1,160 @@
+// The sending half: one worker turns saved steps into chunks and puts them.
+//
+// Each request has a lane: a queue of steps, in order. The worker serves the lanes that have something in
+// turn, one step each. A lane whose chunk finds no space in the pool waits for it, outside of the turn, until
+// the connector grants a block; the others go on. A lane belongs to its queue's users under mutex_, the part
+// named `work` to the worker alone while the lane's state is `running`.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/string_map.hpp"
+#include "chunk/chunk_key.hpp"
+#include "chunk/ready_signal.hpp"
+#include "chunk/saved_step.hpp"
+#include "stagewire/chunk.hpp"
+
+namespace stagewire::chunk {
+
+struct SendFailure {
+  std::string internal_id;
+  Error error;
+};
+
+/// The requests that were sent last, for what comes late: how many chunks each had. Bounded.
+class PastRequests {
+ public:
+  struct Past {
+    std::int64_t chunks = 0;
+    bool aborted = false;  ///< the connector may still tell whoever asks for a chunk that it was
+  };
+  void add(std::string_view external_id, Past past);
+  std::optional<Past> take(std::string_view external_id);
+
+ private:
+  static constexpr std::size_t kMost = 4096;
+  base::StringMap<Past> past_;
+  std::deque<std::string> order_;
+};
+
+class Sender : public std::enable_shared_from_this<Sender> {
+ public:
+  struct Edge {
+    std::string from, to;
+    Milliseconds space_timeout{0};
+  };
+  Sender(Connector& connector, std::unique_ptr<ChunkProcessor> processor, Edge edge, ReadySignal& ready);
+  ~Sender();
+  /// Before the first save, and once it is held by a shared_ptr.
+  void start();
+  /// Ends the worker; receivers of what was not finished are told. Before the destructor.
+  void stop();
+
+  Status save(const ChunkRequest& request, const Value& output, const StepState& state,
+              std::shared_ptr<const void> owner);
+  void finish(std::string_view external_id);
+  void abort(std::string_view external_id, std::string_view reason);
+  Status flush(Milliseconds timeout);
+  /// The oldest failure that has not been taken.
+  std::optional<SendFailure> take_failure();
+  void count(ChunkCounters& counters) const;
+
+ private:
+  /// What happens to a chunk's request when the receiver wants no more of it.
+  struct GivenUp {
+    std::int64_t chunk = 0;  ///< the first that is not wanted
+    bool taken = false;      ///< but was taken
+    Error error;
+  };
+  enum class State { idle, queued, running, waiting_for_space };
+
+  struct Lane {
+    std::string external_id;
+    State state = State::idle;
+    Lane* next_ready = nullptr;
+    StepQueue steps;
+    std::optional<GivenUp> given_up;
+    bool aborting = false;                      ///< an abort is among the steps
+    std::uint64_t space_ticket = 0;             ///< of the wait under way
+    std::optional<Result<PoolBuffer>> granted;  ///< how that ended
+    // Of the use of the id that save() is in:
+    bool open = false;
+    std::int64_t watermark = 0;
+    std::size_t prompt_count = 0, output_count = 0;  ///< ids that were queued
+
+    /// Of the use of the id that the worker is in.
+    struct Work {
+      bool begun = false;
+      bool failed = false;  ///< what follows, up to the end, is discarded
+      ChunkKey key;
+      std::int64_t next_chunk = 0;
+      std::vector<std::int64_t> prompt_ids, output_ids;
+      std::string internal_id;
+      std::optional<Value> payload;  ///< waits for space
+    } work;
+  };
+
+  // sender.cc
+  void run();
+  void make_ready(Lane& lane);
+  Lane& lane_of(std::string_view external_id);
+  Lane* find(std::string_view external_id);
+  void enqueue(Lane& lane, SavedStep* step);
+  SavedStep* take_step();
+  void recycle(SavedStep* step);
+  void drop_steps(Lane& lane);
+  void leave(Lane& lane, bool step_done);
+  void interrupt(Lane& lane);
+  void receiver_gave_up(std::string_view key, bool taken, const Error& reason);
+
+  // sender_lane.cc, the worker's, without mutex_. Those that return bool: whether they are done with the
+  // step; if not, the lane waits for space with it.
+  bool serve(Lane& lane, const SavedStep& step, std::optional<Result<PoolBuffer>> granted);
+  bool serve_step(Lane& lane, const SavedStep& step);
+  Result<std::optional<Value>> process(Lane& lane, const SavedStep& step);
+  bool put(Lane& lane, const SavedStep& step);
+  bool wait_for_space(Lane& lane);
+  void space_granted(std::uint64_t ticket, Result<PoolBuffer> buffer);
+  void put_granted(Lane& lane, const SavedStep& step, Result<PoolBuffer> buffer);
+  void after_put(Lane& lane, const SavedStep& step, const Result<PutResult>& put);
+  void begin(Lane& lane, const SavedStep& step);
+  void serve_end(Lane& lane);
+  void serve_abort(Lane& lane, std::string_view reason);
+  void give_up(Lane& lane, const GivenUp& given_up);
+  void fail(Lane& lane, const Error& error);
+  void forget(Lane& lane, bool aborted);
+  void tell(Lane& lane, std::string_view reason);
+  void withdraw(Lane& lane, std::int64_t count, std::string_view reason);
+
+  Connector& connector_;
+  const std::unique_ptr<ChunkProcessor> processor_;
+  const Edge edge_;
+  ReadySignal& ready_signal_;
+  std::thread worker_;
+
+  mutable std::mutex mutex_;  ///< guards what follows; never held across a call to connector or processor
+  std::condition_variable wake_, flushed_;
+  bool stopping_ = false;
+  base::StringMap<std::unique_ptr<Lane>> lanes_;  ///< by external id
+  Lane* first_ready_ = nullptr;
+  Lane* last_ready_ = nullptr;
+  std::vector<std::unique_ptr<SavedStep>> steps_;  ///< all there are: queued, or spare
+  StepQueue spare_;
+  std::uint64_t queued_ = 0;  ///< steps, the one being served included
+  std::uint64_t last_ticket_ = 0;
+  std::map<std::uint64_t, Lane*> space_waits_;  ///< by ticket
+  std::deque<SendFailure> failures_;
+  ChunkCounters counters_;
+
+  PastRequests past_;  ///< the worker's
+};
+
+}  // namespace stagewire::chunk

@@ -1,0 +1,258 @@
+// The worker: from a saved step to a chunk that was put, or to an error at both ends.
+#include <exception>
+
+#include "base/log.hpp"
+#include "chunk/sender.hpp"
+
+namespace stagewire::chunk {
+
+void Sender::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stopping_ || first_ready_ != nullptr; });
+    if (stopping_) return;
+    Lane& lane = *first_ready_;
+    first_ready_ = lane.next_ready;
+    lane.state = State::running;
+    const std::optional<GivenUp> given_up = std::exchange(lane.given_up, std::nullopt);
+    std::optional<Result<PoolBuffer>> granted = std::exchange(lane.granted, std::nullopt);
+    const SavedStep* const step = lane.steps.front();
+    lock.unlock();
+    if (given_up) give_up(lane, *given_up);
+    const bool done = step != nullptr && serve(lane, *step, std::move(granted));
+    lock.lock();
+    leave(lane, done);
+  }
+}
+
+bool Sender::serve(Lane& lane, const SavedStep& step, std::optional<Result<PoolBuffer>> granted) {
+  switch (step.kind) {
+    case SavedStep::Kind::end:
+      serve_end(lane);
+      return true;
+    case SavedStep::Kind::abort:
+      serve_abort(lane, step.reason);
+      return true;
+    case SavedStep::Kind::step:
+      break;
+  }
+  if (!lane.work.payload || lane.work.failed) return serve_step(lane, step);
+  // It waited for space, or was about to and something else happened.
+  if (!granted) return put(lane, step);
+  put_granted(lane, step, std::move(*granted));
+  return true;
+}
+
+bool Sender::serve_step(Lane& lane, const SavedStep& step) {
+  Lane::Work& work = lane.work;
+  if (work.failed) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++counters_.discarded;
+    }
+    if (step.flags.finished) forget(lane, true);
+    return true;
+  }
+  if (!work.begun) begin(lane, step);
+  step.prompt_ids.apply(work.prompt_ids);
+  step.output_ids.apply(work.output_ids);
+  Result<std::optional<Value>> payload = process(lane, step);
+  Status usable = payload ? Status() : Status(payload.error());
+  if (usable && !*payload && !step.terminal()) return true;
+  if (usable) {
+    work.payload = *payload ? std::move(**payload) : Value(Value::Map{});
+    usable = set_flags(*work.payload, step.flags);
+  }
+  if (usable) return put(lane, step);
+  fail(lane, usable.error());
+  if (step.flags.finished) forget(lane, true);
+  return true;
+}
+
+Result<std::optional<Value>> Sender::process(Lane& lane, const SavedStep& step) {
+  const Lane::Work& work = lane.work;
+  const ChunkRequest request{step.internal_id, lane.external_id, work.prompt_ids, work.output_ids,
+                             step.resumable,   step.speaker,     step.language};
+  try {
+    return processor_->process(request, step.output(), step.terminal());
+  } catch (const std::exception& exception) {
+    return base::error(ErrorCode::failed, "the processor threw: ", exception.what());
+  }
+}
+
+bool Sender::put(Lane& lane, const SavedStep& step) {
+  const auto put =
+      connector_.put(edge_.from, edge_.to, lane.work.key.at(lane.work.next_chunk), *lane.work.payload, {});
+  if (!put && put.error().code() == ErrorCode::exhausted) return wait_for_space(lane);
+  after_put(lane, step, put);
+  return true;
+}
+
+// The pool is full. It grants in the order in which it was asked; the worker goes on with other lanes.
+bool Sender::wait_for_space(Lane& lane) {
+  const auto size = encoded_size(*lane.work.payload);
+  std::uint64_t ticket = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (lane.aborting || lane.given_up) {
+      lane.work.payload.reset();
+      ++counters_.discarded;
+      return true;
+    }
+    ticket = ++last_ticket_;
+    lane.space_ticket = ticket;
+    lane.state = State::waiting_for_space;
+    space_waits_.emplace(ticket, &lane);
+  }
+  const Status asked = connector_.allocate_async(
+      *size, edge_.space_timeout, [weak = weak_from_this(), ticket](Result<PoolBuffer> buffer) {
+        if (const auto self = weak.lock()) {
+          self->space_granted(ticket, std::move(buffer));
+        }
+      });
+  if (!asked) space_granted(ticket, asked.error());
+  return false;
+}
+
+void Sender::space_granted(std::uint64_t ticket, Result<PoolBuffer> buffer) {
+  const std::lock_guard lock(mutex_);
+  const auto waiting = space_waits_.find(ticket);
+  if (waiting == space_waits_.end() || stopping_) return;  // interrupted: the block goes back
+  Lane& lane = *waiting->second;
+  space_waits_.erase(waiting);
+  lane.granted.emplace(std::move(buffer));
+  make_ready(lane);
+}
+
+void Sender::put_granted(Lane& lane, const SavedStep& step, Result<PoolBuffer> buffer) {
+  Status filled = buffer ? Status() : Status(buffer.error());
+  if (filled) {
+    const auto written = encode(*lane.work.payload, buffer->bytes());
+    if (!written) filled = written.error();
+  }
+  if (!filled) return after_put(lane, step, filled.error());
+  PutOptions options;
+  options.encoded_object = true;
+  after_put(lane, step,
+            connector_.put(edge_.from, edge_.to, lane.work.key.at(lane.work.next_chunk), std::move(*buffer),
+                           options));
+}
+
+void Sender::after_put(Lane& lane, const SavedStep& step, const Result<PutResult>& put) {
+  Lane::Work& work = lane.work;
+  work.payload.reset();
+  if (!put) {
+    fail(lane, put.error());
+    if (step.flags.finished) forget(lane, true);
+    return;
+  }
+  ++work.next_chunk;
+  {
+    const std::lock_guard lock(mutex_);
+    ++counters_.sent;
+  }
+  if (step.flags.finished) return forget(lane, false);
+  if (step.flags.segment_finished) processor_->end_segment(lane.external_id);
+}
+
+void Sender::begin(Lane& lane, const SavedStep& step) {
+  Lane::Work& work = lane.work;
+  work.begun = true;
+  work.internal_id = step.internal_id;
+  work.key.begin(lane.external_id, edge_.from);
+  // What was aborted was the former use of the id.
+  const auto past = past_.take(lane.external_id);
+  if (!past || !past->aborted) return;
+  for (std::int64_t chunk = 0; chunk <= past->chunks; ++chunk) {
+    static_cast<void>(connector_.cleanup(work.key.at(chunk), edge_.from, edge_.to));
+  }
+}
+
+void Sender::serve_end(Lane& lane) {
+  if (!lane.work.begun) return;
+  if (!lane.work.failed) tell(lane, base::text("it ended at stage ", edge_.from, " without a last chunk"));
+  forget(lane, true);
+}
+
+void Sender::serve_abort(Lane& lane, std::string_view reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    lane.aborting = false;
+  }
+  Lane::Work& work = lane.work;
+  if (work.begun) {
+    tell(lane, reason);
+    withdraw(lane, work.next_chunk, reason);
+    return forget(lane, true);
+  }
+  work.key.begin(lane.external_id, edge_.from);
+  const auto past = past_.take(lane.external_id);
+  if (past && !past->aborted) {
+    // All of it has been sent already: what is still here goes.
+    withdraw(lane, past->chunks, reason);
+    past_.add(lane.external_id, {past->chunks, true});
+  } else if (!past) {
+    tell(lane, reason);
+    past_.add(lane.external_id, {0, true});
+  } else {
+    past_.add(lane.external_id, *past);
+  }
+}
+
+// The receiver wants no chunk from this one on.
+void Sender::give_up(Lane& lane, const GivenUp& given_up) {
+  Lane::Work& work = lane.work;
+  work.key.begin(lane.external_id, edge_.from);
+  std::int64_t end = work.next_chunk;
+  if (!work.begun) {
+    const auto past = past_.take(lane.external_id);
+    if (!past) return;
+    end = past->chunks;
+    past_.add(lane.external_id, *past);
+  }
+  if (given_up.chunk + (given_up.taken ? 1 : 0) > end) return;  // of a former use of the id
+  for (std::int64_t chunk = given_up.chunk; chunk < end; ++chunk) {
+    connector_.withdraw(edge_.from, edge_.to, work.key.at(chunk), {});
+  }
+  if (work.begun && !work.failed) fail(lane, given_up.error);
+}
+
+// The request can send nothing more: both schedulers are told.
+void Sender::fail(Lane& lane, const Error& error) {
+  Lane::Work& work = lane.work;
+  work.failed = true;
+  work.payload.reset();
+  const Error told = error.with_context(
+      base::text("chunk ", work.next_chunk, " of ", lane.external_id, " to stage ", edge_.to));
+  tell(lane, told.to_string());
+  processor_->forget(lane.external_id);
+  {
+    const std::lock_guard lock(mutex_);
+    ++counters_.send_errors;
+    failures_.push_back({work.internal_id, told});
+  }
+  ready_signal_.raise();
+}
+
+// The worker's part of this use of the id is over.
+void Sender::forget(Lane& lane, bool aborted) {
+  processor_->forget(lane.external_id);
+  past_.add(lane.external_id, {lane.work.next_chunk, aborted});
+  Lane::Work fresh;
+  std::swap(fresh, lane.work);
+}
+
+// The receiver is told why the next chunk will not come.
+void Sender::tell(Lane& lane, std::string_view reason) {
+  connector_.abort(edge_.from, edge_.to, lane.work.key.at(lane.work.next_chunk), reason);
+}
+
+// Drops those of the first `count` chunks that nobody has taken. The last ones first: whoever asks is to be
+// told for the one that it asks for.
+void Sender::withdraw(Lane& lane, std::int64_t count, std::string_view reason) {
+  for (std::int64_t chunk = count - 1; chunk >= 0; --chunk) {
+    connector_.withdraw(edge_.from, edge_.to, lane.work.key.at(chunk), reason);
+  }
+}
+
+}  // namespace stagewire::chunk
