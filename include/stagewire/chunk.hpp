@@ -163,6 +163,8 @@ class STAGEWIRE_API ChunkTransferAdapter {
   /// The request is given up: what has not been sent or taken is dropped, both neighbours are told `reason`.
   void abort(std::string_view internal_id, std::string_view external_id, std::string_view reason);
   ChunkCounters counters() const;
+  ChunkMode mode() const;
+  bool receives() const;  ///< false for the first stage
 
  private:
   class Impl;

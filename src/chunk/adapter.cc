@@ -9,7 +9,7 @@ namespace stagewire {
 class ChunkTransferAdapter::Impl {
  public:
   Impl(Connector& connector, std::unique_ptr<ChunkProcessor> processor, const ChunkAdapterOptions& options)
-      : ready(options.on_ready) {
+      : ready(options.on_ready), mode(options.mode) {
     const int source = options.source_stage.value_or(options.stage_id - 1);
     const int target = options.target_stage.value_or(options.stage_id + 1);
     const std::string here = base::text(options.stage_id);
@@ -33,6 +33,7 @@ class ChunkTransferAdapter::Impl {
   }
 
   chunk::ReadySignal ready;
+  const ChunkMode mode;
   std::shared_ptr<chunk::Receiver> receiver;
   std::shared_ptr<chunk::Sender> sender;
   std::vector<chunk::SendFailure> failures;  ///< the last take's, whose ids it handed out
@@ -125,7 +126,15 @@ void ChunkTransferAdapter::finish(std::string_view internal_id, std::string_view
 void ChunkTransferAdapter::abort(std::string_view internal_id, std::string_view external_id,
                                  std::string_view reason) {
   if (impl_->sender) impl_->sender->abort(external_id, reason);
-  if (impl_->receiver) impl_->receiver->forget(internal_id);
+  if (impl_->receiver) impl_->receiver->abort(internal_id, external_id);
+}
+
+ChunkMode ChunkTransferAdapter::mode() const {
+  return impl_->mode;
+}
+
+bool ChunkTransferAdapter::receives() const {
+  return impl_->receiver != nullptr;
 }
 
 ChunkCounters ChunkTransferAdapter::counters() const {

@@ -41,6 +41,17 @@ class PlainProcessor final : public ChunkProcessor {
   const std::shared_ptr<Log> log_;
 };
 
+/// Waits for what another thread does; false when it has not done it for very long.
+template <typename Condition>
+bool eventually(Condition condition) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
 /// {"embed": {"decode": bytes}}, as a uint8 tensor. Views `bytes`.
 inline Value output_of(std::span<const std::byte> bytes) {
   TensorView row;
@@ -95,7 +106,10 @@ struct StagePair : ConnectorPair {
   ChunkEvent next(ChunkTransferAdapter& adapter) {
     std::vector<ChunkEvent>& events = adapter_events[&adapter];
     while (events.empty()) {
-      EXPECT_TRUE(adapter.wait(ms(20'000)));
+      if (!adapter.wait(ms(20'000))) {
+        ADD_FAILURE() << "nothing has come";
+        return {"", false, Error(ErrorCode::timeout, "nothing has come")};
+      }
       adapter.take(events);
     }
     ChunkEvent event = std::move(events.front());

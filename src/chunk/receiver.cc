@@ -47,6 +47,7 @@ Status Receiver::load(std::string_view internal_id, std::string_view external_id
     stream.loading = true;
     stream.loaded = base::steady_clock().now();
     if (stream.state == State::held) admit();
+    if (stream.state == State::held) watch(stream);
     if (stream.state == State::idle) ask(stream);
     ready = stream.state == State::arrived;
     if (ready) ready_.push_back(stream.id);
@@ -110,7 +111,7 @@ bool Receiver::received(std::uint64_t id, ChunkEvent& event) {
   } else if (event.chunk->segment_finished) {
     // The next segment may be a long time coming. The sender is told who waits all the same.
     stream->state = State::idle;
-    static_cast<void>(connector_.watch(edge_.from, edge_.to, stream->key.at(stream->next_chunk), {}));
+    watch(*stream);
   } else {
     ask(*stream);
   }
@@ -128,6 +129,20 @@ void Receiver::forget(std::string_view internal_id) {
   by_id_.erase(stream.id);
   streams_.erase(place);
   admit();
+}
+
+void Receiver::abort(std::string_view internal_id, std::string_view external_id) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopped_ && !streams_.contains(internal_id)) {
+      ChunkKey key;
+      key.begin(external_id, edge_.from);
+      // Asked for and given up in one breath: so the sender hears of it.
+      static_cast<void>(connector_.watch(edge_.from, edge_.to, key.at(0), {}));
+      connector_.abandon_get(edge_.from, edge_.to, key.at(0));
+    }
+  }
+  forget(internal_id);
 }
 
 void Receiver::count(ChunkCounters& counters) const {
@@ -181,6 +196,11 @@ void Receiver::ask(Stream& stream) {
   if (asked) return;
   if (--gets_ == 0) self_.reset();  // the caller has it, too
   settle(stream, asked.error());
+}
+
+// Tells the sender who will want the next chunk. If that fails, so does the get that follows.
+void Receiver::watch(Stream& stream) {
+  static_cast<void>(connector_.watch(edge_.from, edge_.to, stream.key.at(stream.next_chunk), {}));
 }
 
 // On a thread of the connector.

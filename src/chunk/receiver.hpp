@@ -37,11 +37,13 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   void take(std::vector<ChunkEvent>& events);
   /// The stream's memory ends here. What it has not received is not wanted any more.
   void forget(std::string_view internal_id);
+  /// The same, also of one that has not loaded anything yet: what is sent to it is not wanted.
+  void abort(std::string_view internal_id, std::string_view external_id);
   void count(ChunkCounters& counters) const;
 
  private:
   enum class State {
-    held,     ///< by the window: nothing has been asked for
+    held,     ///< by the window: the sender knows, nothing is asked for
     idle,     ///< nothing is asked for: a segment is over
     asked,    ///< a get is under way
     arrived,  ///< it has ended; take() has not seen it
@@ -63,6 +65,7 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   // With mutex_ held:
   Stream* find(std::uint64_t id);
   void ask(Stream& stream);
+  void watch(Stream& stream);
   void admit();
   void end(Stream& stream);
   void fail(Stream& stream, ErrorCode reason);

@@ -125,7 +125,7 @@ Status Publications::publish(std::string_view key, const Source& source, memory:
     }
     erase(old);
   }
-  aborted_.take(key);  // what was aborted was the payload before
+  aborted_.forget(key);  // what was aborted was the payload before
   pool_->publish(block);
   const auto place = entries_.emplace(
       std::string(key), Entry{block, source.size, source.kind, source.dtype, source.shape, now_ns(), 0});
@@ -175,7 +175,7 @@ void Publications::erase(StringMap<Entry>::iterator entry) {
 
 void Publications::drop(std::string_view key) {
   const std::lock_guard lock(mutex_);
-  aborted_.take(key);
+  aborted_.forget(key);
   if (const auto entry = entries_.find(key); entry != entries_.end()) erase(entry);
 }
 
@@ -183,8 +183,9 @@ bool Publications::withdraw(std::string_view key, std::string_view reason) {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(key);
   if (entry == entries_.end()) return false;
+  const bool read = entry->second.readers > 0;
   erase(entry);
-  if (!reason.empty()) aborted_.add(key, reason);
+  if (!reason.empty() && !read) aborted_.aborted(key, reason);
   return true;
 }
 
@@ -192,7 +193,7 @@ void Publications::abort(std::string_view key, std::string_view reason) {
   const std::lock_guard lock(mutex_);
   if (const auto entry = entries_.find(key); entry != entries_.end()) erase(entry);
   const auto waiting = waiting_.find(key);
-  if (waiting == waiting_.end()) return aborted_.add(key, reason);
+  if (waiting == waiting_.end()) return aborted_.aborted(key, reason);
   for (const Waiting& receiver : waiting->second) {
     core_->send(*receiver.peer, wire::Gone{std::string(key), static_cast<std::uint32_t>(ErrorCode::cancelled),
                                            std::string(reason), receiver.watch});
@@ -207,7 +208,7 @@ void Publications::on_watch(const engine::PeerPtr& peer, const wire::Watch& watc
     core_->send(*peer,
                 wire::Gone{watch.key, static_cast<std::uint32_t>(code), std::move(reason), watch.watch});
   };
-  if (auto aborted = aborted_.take(watch.key)) return refuse(ErrorCode::cancelled, std::move(*aborted));
+  if (auto aborted = aborted_.ask(watch.key)) return refuse(ErrorCode::cancelled, std::move(*aborted));
   if (waiting_.size() >= kMaxWatched && !waiting_.contains(watch.key)) {
     return refuse(ErrorCode::exhausted, base::text(kMaxWatched, " keys are watched already"));
   }
@@ -241,6 +242,7 @@ void Publications::on_unwatch(const engine::PeerPtr& peer, const wire::Unwatch& 
     if (waiting->second.empty()) waiting_.erase(waiting);
   }
   if (!unwatch.abandoned) return;
+  if (watched) aborted_.given_up(unwatch.key);
   const bool reading = std::any_of(leases_.begin(), leases_.end(), [&](const auto& lease) {
     return lease.second.peer == peer && lease.second.key == unwatch.key &&
            (unwatch.watch == 0 || lease.second.watch == unwatch.watch);

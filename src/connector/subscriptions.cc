@@ -10,6 +10,8 @@ namespace {
 // here.
 constexpr base::Duration kFirstLook = std::chrono::milliseconds(200);
 
+constexpr std::size_t kMostUnmet = 4096;
+
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(base::steady_clock().now().time_since_epoch().count());
 }
@@ -43,6 +45,7 @@ Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine:
     }
     return known;
   }
+  if (const auto abandoned = unmet_.find(key); abandoned != unmet_.end()) unmet_.erase(abandoned);
   const auto wanted = std::make_shared<Wanted>();
   wanted->key = std::string(key);
   wanted->dial = dial;
@@ -277,6 +280,7 @@ void Subscriptions::abandon(std::string_view key, const engine::DialPtr& dial) {
         unwanted = move_out(*wanted);
       } else {
         watch = wanted->watch;
+        if (!peer && unmet_.size() < kMostUnmet) unmet_.emplace(wanted->key, wanted->dial);
         fail(wanted, Error(ErrorCode::cancelled, "the get was abandoned"));
         wanted_.erase(wanted->key);
       }
@@ -296,6 +300,16 @@ void Subscriptions::on_met(const engine::PeerPtr& peer, const engine::DialPtr& d
     counters_.route_reason = peer->route_reason;
   }
   if (!dial) return;
+  // Asked for and given up in one breath.
+  std::erase_if(unmet_, [&](const auto& abandoned) {
+    if (abandoned.second != dial) return false;
+    wire::Watch watch;
+    watch.key = abandoned.first;
+    watch.watch = ++last_watch_;
+    core_->send(*peer, watch);
+    core_->send(*peer, wire::Unwatch{watch.key, watch.watch, true});
+    return true;
+  });
   for (const auto& entry : wanted_) {
     const WantedPtr& wanted = entry.second;
     if (wanted->dial == dial && wanted->state == State::waiting && wanted->peer != peer) send_watch(wanted);
