@@ -71,7 +71,8 @@ struct ChunkAdapterOptions {
   std::size_t active_stream_window = 0;  ///< requests that receive at once, first come first served; 0 = all
   Milliseconds space_timeout{30'000};   ///< that a chunk waits for space in the pool before its request fails
   Milliseconds chunk_timeout{300'000};  ///< that a load waits before its request fails; 0 = for ever
-  /// Called, on a thread of the library, when take() has something again; must not block. Empty = nobody.
+  /// Called, on a thread of the library, when take() has something again; must not block or destroy the
+  /// adapter. Empty = nobody.
   std::function<void()> on_ready;
 };
 

@@ -9,7 +9,7 @@ namespace stagewire {
 class ChunkTransferAdapter::Impl {
  public:
   Impl(Connector& connector, std::unique_ptr<ChunkProcessor> processor, const ChunkAdapterOptions& options)
-      : ready(options.on_ready), mode(options.mode) {
+      : ready(std::make_shared<chunk::ReadySignal>(options.on_ready)), mode(options.mode) {
     const int source = options.source_stage.value_or(options.stage_id - 1);
     const int target = options.target_stage.value_or(options.stage_id + 1);
     const std::string here = base::text(options.stage_id);
@@ -30,9 +30,10 @@ class ChunkTransferAdapter::Impl {
   ~Impl() {
     if (receiver) receiver->stop();
     if (sender) sender->stop();
+    ready->close();
   }
 
-  chunk::ReadySignal ready;
+  const std::shared_ptr<chunk::ReadySignal> ready;
   const ChunkMode mode;
   std::shared_ptr<chunk::Receiver> receiver;
   std::shared_ptr<chunk::Sender> sender;
@@ -103,7 +104,7 @@ Status ChunkTransferAdapter::load(std::string_view internal_id, std::string_view
 
 void ChunkTransferAdapter::take(std::vector<ChunkEvent>& events) {
   events.clear();
-  impl_->ready.lower();
+  impl_->ready->lower();
   impl_->failures.clear();
   if (impl_->sender) {
     while (auto failure = impl_->sender->take_failure()) impl_->failures.push_back(std::move(*failure));
@@ -115,7 +116,7 @@ void ChunkTransferAdapter::take(std::vector<ChunkEvent>& events) {
 }
 
 bool ChunkTransferAdapter::wait(Milliseconds timeout) {
-  return impl_->ready.wait(timeout);
+  return impl_->ready->wait(timeout);
 }
 
 void ChunkTransferAdapter::finish(std::string_view internal_id, std::string_view external_id) {

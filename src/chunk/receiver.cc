@@ -52,7 +52,7 @@ Status Receiver::load(std::string_view internal_id, std::string_view external_id
     ready = stream.state == State::arrived;
     if (ready) ready_.push_back(stream.id);
   }
-  if (ready) ready_signal_.raise();
+  if (ready) ready_signal_->raise();
   return {};
 }
 
@@ -222,7 +222,7 @@ void Receiver::got(std::uint64_t id, Result<Delivery> result) {
       ready = !ready_.empty();
     }
   }
-  if (ready) ready_signal_.raise();
+  if (ready) ready_signal_->raise();
 }
 
 bool Receiver::timed_out(const Stream& stream) const {

@@ -27,8 +27,8 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
     std::size_t window = 0;  ///< 0 = no limit
     base::Duration chunk_timeout{0};
   };
-  Receiver(Connector& connector, Edge edge, ReadySignal& ready)
-      : connector_(connector), edge_(std::move(edge)), ready_signal_(ready) {}
+  Receiver(Connector& connector, Edge edge, std::shared_ptr<ReadySignal> ready)
+      : connector_(connector), edge_(std::move(edge)), ready_signal_(std::move(ready)) {}
   /// Gives up every stream; what still comes is ignored. Before the connector is destroyed.
   void stop();
 
@@ -80,7 +80,7 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
 
   Connector& connector_;
   const Edge edge_;
-  ReadySignal& ready_signal_;
+  const std::shared_ptr<ReadySignal> ready_signal_;
 
   std::mutex taking_mutex_;  ///< before mutex_
   std::vector<std::uint64_t> taking_;

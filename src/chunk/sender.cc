@@ -6,8 +6,12 @@
 
 namespace stagewire::chunk {
 
-Sender::Sender(Connector& connector, std::unique_ptr<ChunkProcessor> processor, Edge edge, ReadySignal& ready)
-    : connector_(connector), processor_(std::move(processor)), edge_(std::move(edge)), ready_signal_(ready) {}
+Sender::Sender(Connector& connector, std::unique_ptr<ChunkProcessor> processor, Edge edge,
+               std::shared_ptr<ReadySignal> ready)
+    : connector_(connector),
+      processor_(std::move(processor)),
+      edge_(std::move(edge)),
+      ready_signal_(std::move(ready)) {}
 
 Sender::~Sender() {
   stop();
@@ -123,9 +127,10 @@ void Sender::abort(std::string_view external_id, std::string_view reason) {
 
 Status Sender::flush(Milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  if (flushed_.wait_for(lock, timeout, [this] { return queued_ == 0 || stopping_; })) return {};
-  return base::error(ErrorCode::timeout, queued_, " saved steps have not been sent after ", timeout.count(),
-                     " ms");
+  flushed_.wait_for(lock, timeout, [this] { return queued_ == 0 || stopping_; });
+  if (queued_ == 0) return {};
+  return base::error(stopping_ ? ErrorCode::closed : ErrorCode::timeout, queued_,
+                     " saved steps have not been sent after ", timeout.count(), " ms");
 }
 
 std::optional<SendFailure> Sender::take_failure() {

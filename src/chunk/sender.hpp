@@ -51,7 +51,8 @@ class Sender : public std::enable_shared_from_this<Sender> {
     std::string from, to;
     Milliseconds space_timeout{0};
   };
-  Sender(Connector& connector, std::unique_ptr<ChunkProcessor> processor, Edge edge, ReadySignal& ready);
+  Sender(Connector& connector, std::unique_ptr<ChunkProcessor> processor, Edge edge,
+         std::shared_ptr<ReadySignal> ready);
   ~Sender();
   /// Before the first save, and once it is held by a shared_ptr.
   void start();
@@ -137,7 +138,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   Connector& connector_;
   const std::unique_ptr<ChunkProcessor> processor_;
   const Edge edge_;
-  ReadySignal& ready_signal_;
+  const std::shared_ptr<ReadySignal> ready_signal_;
   std::thread worker_;
 
   mutable std::mutex mutex_;  ///< guards what follows; never held across a call to connector or processor

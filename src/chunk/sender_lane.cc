@@ -231,7 +231,7 @@ void Sender::fail(Lane& lane, const Error& error) {
     ++counters_.send_errors;
     failures_.push_back({work.internal_id, told});
   }
-  ready_signal_.raise();
+  ready_signal_->raise();
 }
 
 // The worker's part of this use of the id is over.
