@@ -115,6 +115,9 @@ class STAGEWIRE_API PoolBuffer {
 struct PutOptions {
   Milliseconds timeout{0};      ///< how long to wait for space in the pool; 0 = not at all
   bool encoded_object = false;  ///< of a PoolBuffer: it holds what encode() wrote, and arrives as an object
+  /// While no receiver waits for the key, takes only space that leaves half of the pool to payloads that
+  /// are waited for: what is put long before it is wanted then cannot stop what is wanted now.
+  bool spare = false;
 };
 
 struct GetOptions {
@@ -182,9 +185,11 @@ class Connector {
   virtual Result<PutResult> put(std::string_view from_stage, std::string_view to_stage, std::string_view key,
                                 PoolBuffer buffer, const PutOptions& options = {}) = 0;
   virtual Result<PoolBuffer> allocate(std::size_t size, const PutOptions& options = {}) = 0;
-  /// Returns at once; `callback` gets the buffer, in turn with all others who wait for space, or the reason
-  /// why there is none by then. Once, on a thread of the library (it must not block).
-  virtual Status allocate_async(std::size_t size, Milliseconds timeout,
+  /// Space for the payload of this key. Returns at once; `callback` gets the buffer, in turn with all others
+  /// who wait for space, or the reason why there is none by then. Once, on a thread of the library (it must
+  /// not block). With options.spare the key waits in a second line until its receiver asks for it.
+  virtual Status allocate_async(std::string_view from_stage, std::string_view to_stage, std::string_view key,
+                                std::size_t size, const PutOptions& options,
                                 std::function<void(Result<PoolBuffer>)> callback) = 0;
 
   /// Waits up to options.timeout. `not_found`/`timeout`: not there (yet). `unavailable`: the sender died or

@@ -5,6 +5,12 @@
 #include "chunk/sender.hpp"
 
 namespace stagewire::chunk {
+namespace {
+
+// The chunks of requests that are not received yet must leave room for those that are waited for.
+const PutOptions kSpare{.spare = true};
+
+}  // namespace
 
 void Sender::run() {
   std::unique_lock lock(mutex_);
@@ -81,8 +87,8 @@ Result<std::optional<Value>> Sender::process(Lane& lane, const SavedStep& step) 
 }
 
 bool Sender::put(Lane& lane, const SavedStep& step) {
-  const auto put =
-      connector_.put(edge_.from, edge_.to, lane.work.key.at(lane.work.next_chunk), *lane.work.payload, {});
+  const auto put = connector_.put(edge_.from, edge_.to, lane.work.key.at(lane.work.next_chunk),
+                                  *lane.work.payload, kSpare);
   if (!put && put.error().code() == ErrorCode::exhausted) return wait_for_space(lane);
   after_put(lane, step, put);
   return true;
@@ -94,7 +100,8 @@ bool Sender::wait_for_space(Lane& lane) {
   std::uint64_t ticket = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (lane.aborting || lane.given_up) {
+    if (lane.given_up) return false;  // it is looked at before this step, next time
+    if (lane.aborting) {
       lane.work.payload.reset();
       ++counters_.discarded;
       return true;
@@ -104,12 +111,14 @@ bool Sender::wait_for_space(Lane& lane) {
     lane.state = State::waiting_for_space;
     space_waits_.emplace(ticket, &lane);
   }
-  const Status asked = connector_.allocate_async(
-      *size, edge_.space_timeout, [weak = weak_from_this(), ticket](Result<PoolBuffer> buffer) {
-        if (const auto self = weak.lock()) {
-          self->space_granted(ticket, std::move(buffer));
-        }
-      });
+  const Status asked =
+      connector_.allocate_async(edge_.from, edge_.to, lane.work.key.at(lane.work.next_chunk), *size,
+                                {.timeout = edge_.space_timeout, .spare = true},
+                                [weak = weak_from_this(), ticket](Result<PoolBuffer> buffer) {
+                                  if (const auto self = weak.lock()) {
+                                    self->space_granted(ticket, std::move(buffer));
+                                  }
+                                });
   if (!asked) space_granted(ticket, asked.error());
   return false;
 }

@@ -83,8 +83,8 @@ class ConnectorImpl final : public Connector, private engine::Handler {
   Result<PutResult> put(std::string_view from, std::string_view to, std::string_view key, PoolBuffer buffer,
                         const PutOptions& options) override;
   Result<PoolBuffer> allocate(std::size_t size, const PutOptions& options) override;
-  Status allocate_async(std::size_t size, Milliseconds timeout,
-                        std::function<void(Result<PoolBuffer>)> callback) override;
+  Status allocate_async(std::string_view from, std::string_view to, std::string_view key, std::size_t size,
+                        const PutOptions& options, std::function<void(Result<PoolBuffer>)> callback) override;
   Result<Delivery> get(std::string_view from, std::string_view to, std::string_view key,
                        const GetOptions& options) override;
   Status get_async(std::string_view from, std::string_view to, std::string_view key,
@@ -222,7 +222,7 @@ Result<PutResult> ConnectorImpl::put_source(std::string_view from, std::string_v
   if (!source) return source.error().with_context("put of " + *name);
   if (source->size == 0)
     return base::error(ErrorCode::invalid_argument, "put of ", *name, ": the payload is empty");
-  const Status put = outgoing_->put(*name, *source, base::Deadline::after(options.timeout));
+  const Status put = outgoing_->put(*name, *source, base::Deadline::after(options.timeout), options.spare);
   if (!put) return put.error();
   return put_result(source->size, source->kind);
 }
@@ -251,21 +251,15 @@ Result<PoolBuffer> ConnectorImpl::allocate(std::size_t size, const PutOptions& o
   return PoolBuffer(std::make_unique<PoolBuffer::Holder>(pool_, *block, size));
 }
 
-Status ConnectorImpl::allocate_async(std::size_t size, Milliseconds timeout,
+Status ConnectorImpl::allocate_async(std::string_view from, std::string_view to, std::string_view key,
+                                     std::size_t size, const PutOptions& options,
                                      std::function<void(Result<PoolBuffer>)> callback) {
-  if (Status open = not_closed("allocate", base::size_text(size)); !open) return open;
-  if (size == 0) return base::error(ErrorCode::invalid_argument, "allocate of 0 bytes");
-  const base::Deadline deadline = base::Deadline::after(timeout);
-  const auto timer = core_->add_timer(deadline, [this] { pool_->expire(core_->clock().now()); });
-  core_->want_everything(true);
-  pool_->allocate_async(size, deadline, [this, size, timer, callback](Result<memory::Pool::Offset> block) {
-    core_->cancel_timer(timer);
-    core_->run_on_loop([this, size, callback, block] {
-      core_->want_everything(false);
-      if (!block) return callback(block.error());
-      callback(PoolBuffer(std::make_unique<PoolBuffer::Holder>(pool_, *block, size)));
-    });
-  });
+  const auto name = make_key(key, from, to);
+  if (!name) return name.error();
+  if (Status open = not_closed("allocate for", *name); !open) return open;
+  if (size == 0) return base::error(ErrorCode::invalid_argument, "allocate of 0 bytes for ", *name);
+  outgoing_->allocate(*name, size, base::Deadline::after(options.timeout), options.spare,
+                      std::move(callback));
   return {};
 }
 

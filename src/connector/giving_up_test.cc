@@ -143,12 +143,12 @@ TEST(Allocating, R15_waits_for_space_without_a_thread) {
   ASSERT_TRUE(all.ok());
   std::promise<Result<PoolBuffer>> granted;
   ASSERT_TRUE(pair.sender
-                  ->allocate_async(5000, ms(20'000),
+                  ->allocate_async("0", "1", "a", 5000, {.timeout = ms(20'000)},
                                    [&](Result<PoolBuffer> buffer) { granted.set_value(std::move(buffer)); })
                   .ok());
   std::promise<Result<PoolBuffer>> late;
   ASSERT_TRUE(pair.sender
-                  ->allocate_async(6000, ms(20),
+                  ->allocate_async("0", "1", "b", 6000, {.timeout = ms(20)},
                                    [&](Result<PoolBuffer> buffer) { late.set_value(std::move(buffer)); })
                   .ok());
   EXPECT_EQ(late.get_future().get().error().code(), ErrorCode::timeout);
@@ -156,7 +156,36 @@ TEST(Allocating, R15_waits_for_space_without_a_thread) {
   auto buffer = granted.get_future().get();
   ASSERT_TRUE(buffer.ok()) << buffer.error().to_string();
   EXPECT_EQ(buffer->bytes().size(), 5000U);
-  EXPECT_EQ(pair.sender->allocate_async(0, ms(1), {}).error().code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(pair.sender->allocate_async("0", "1", "c", 0, {}, {}).error().code(),
+            ErrorCode::invalid_argument);
+}
+
+// A pool full of what nobody wants yet would stop what somebody waits for.
+TEST(Allocating, R15_what_is_put_ahead_leaves_room_for_what_is_waited_for) {
+  ConnectorPair pair({.pool_size = 1 << 20});
+  ASSERT_TRUE(pair.meet());
+  const std::vector<std::byte> bytes = pattern(100'000, 1);
+  const PutOptions ahead{.spare = true};
+  int fitted = 0;
+  while (pair.sender->put("0", "1", "ahead" + std::to_string(fitted), bytes, ahead).ok()) ++fitted;
+  EXPECT_GE(fitted, 4);
+  EXPECT_LE(fitted, 5);  // of ten
+  std::promise<Result<PoolBuffer>> waits;
+  ASSERT_TRUE(pair.sender
+                  ->allocate_async("0", "1", "wanted", bytes.size(), {.timeout = ms(20'000), .spare = true},
+                                   [&](Result<PoolBuffer> buffer) { waits.set_value(std::move(buffer)); })
+                  .ok());
+  EXPECT_EQ(pair.sender->put("0", "1", "wanted", bytes, ahead).error().code(), ErrorCode::exhausted);
+  std::promise<Result<Delivery>> got;
+  ASSERT_TRUE(pair.receiver
+                  ->get_async("0", "1", "wanted", {.timeout = ms(20'000), .metadata = {}},
+                              [&](Result<Delivery> delivery) { got.set_value(std::move(delivery)); })
+                  .ok());
+  auto buffer = waits.get_future().get();  // the receiver asks, nothing has been freed
+  ASSERT_TRUE(buffer.ok()) << buffer.error().to_string();
+  std::memcpy(buffer->bytes().data(), bytes.data(), bytes.size());
+  ASSERT_TRUE(pair.sender->put("0", "1", "wanted", std::move(*buffer)).ok());
+  EXPECT_TRUE(got.get_future().get().ok());
 }
 
 TEST(Allocating, a_buffer_with_an_encoded_object_arrives_as_one) {

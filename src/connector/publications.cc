@@ -30,7 +30,7 @@ Publications::Publications(std::shared_ptr<engine::Core> core, std::shared_ptr<m
   }
 }
 
-Status Publications::put(std::string_view key, const Source& source, base::Deadline deadline) {
+Status Publications::put(std::string_view key, const Source& source, base::Deadline deadline, bool spare) {
   Status status;
   if (put_eagerly(key, source, &status)) return status;
   // A receiver that watches ahead does not wake us for it.
@@ -38,7 +38,8 @@ Status Publications::put(std::string_view key, const Source& source, base::Deadl
   if (put_eagerly(key, source, &status)) return status;
   status = check_free(key);
   if (!status) return count_error(status);
-  auto block = allocate_block(*core_, *pool_, source.size, deadline);
+  auto block =
+      allocate_block(*core_, *pool_, source.size, deadline, spare ? claim_of(key) : memory::Claim::full);
   if (!block) return count_error(block.error().with_context(base::text("put of ", key)));
   status = source.write(pool_->bytes().subspan(*block, source.size));
   if (status) status = publish(key, source, *block);
@@ -70,6 +71,44 @@ Status Publications::put(std::string_view key, PoolBuffer buffer, wire::PayloadK
   if (!status) return count_error(status);
   holder->let_go();
   return status;
+}
+
+void Publications::allocate(std::string_view key, std::uint64_t size, base::Deadline deadline, bool spare,
+                            std::function<void(Result<PoolBuffer>)> callback) {
+  const auto timer = core_->add_timer(deadline, [this] { pool_->expire(core_->clock().now()); });
+  core_->want_everything(true);
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t ticket = ++last_spare_wait_;
+  const auto granted = [this, name = std::string(key), size, timer, ticket,
+                        callback = std::move(callback)](Result<memory::Pool::Offset> block) {
+    core_->cancel_timer(timer);
+    core_->run_on_loop([this, name, size, ticket, callback, block] {
+      core_->want_everything(false);
+      {
+        const std::lock_guard done_lock(mutex_);
+        const auto wait = spare_waits_.find(name);
+        if (wait != spare_waits_.end() && wait->second.ticket == ticket) spare_waits_.erase(wait);
+      }
+      if (!block) return callback(block.error().with_context(base::text("put of ", name)));
+      callback(PoolBuffer(std::make_unique<PoolBuffer::Holder>(pool_, *block, size)));
+    });
+  };
+  const memory::Claim claim = spare && !is_asked_for(key) ? memory::Claim::spare : memory::Claim::full;
+  const auto wait = pool_->allocate_async(size, deadline, granted, claim);
+  if (claim == memory::Claim::full || wait == 0) return;
+  spare_waits_.insert_or_assign(std::string(key), SpareWait{ticket, wait});
+}
+
+memory::Claim Publications::claim_of(std::string_view key) const {
+  const std::lock_guard lock(mutex_);
+  return is_asked_for(key) ? memory::Claim::full : memory::Claim::spare;
+}
+
+// With the mutex held: somebody waits for it, and does not only know that it will come.
+bool Publications::is_asked_for(std::string_view key) const {
+  const auto waiting = waiting_.find(key);
+  return waiting != waiting_.end() && std::any_of(waiting->second.begin(), waiting->second.end(),
+                                                  [](const Waiting& receiver) { return receiver.wake; });
 }
 
 // A small payload goes straight to a receiver that waits for it. True when that settled the put, either way.
@@ -224,6 +263,11 @@ void Publications::on_watch(const engine::PeerPtr& peer, const wire::Watch& watc
     return core_->send(*peer, wire::Nudge{});
   } else {
     waiting.push_back({peer, watch.eager, watch.wake, watch.watch});
+  }
+  if (watch.wake) {
+    if (const auto wait = spare_waits_.find(watch.key); wait != spare_waits_.end()) {
+      pool_->make_full(wait->second.wait);
+    }
   }
   const auto entry = entries_.find(watch.key);
   if (entry != entries_.end() && entry->second.readers == 0) {

@@ -42,10 +42,14 @@ class Publications {
   Publications(std::shared_ptr<engine::Core> core, std::shared_ptr<memory::Pool> pool,
                std::shared_ptr<engine::LocalRegion> region, base::Duration ttl);
 
-  /// The caller checked the key and that the size is not zero.
-  Status put(std::string_view key, const Source& source, base::Deadline deadline);
+  /// The caller checked the key and that the size is not zero. `spare`: see PutOptions.
+  Status put(std::string_view key, const Source& source, base::Deadline deadline, bool spare);
   /// The block becomes the entry's; on failure the buffer is freed.
   Status put(std::string_view key, PoolBuffer buffer, wire::PayloadKind kind);
+
+  /// See Connector::allocate_async().
+  void allocate(std::string_view key, std::uint64_t size, base::Deadline deadline, bool spare,
+                std::function<void(Result<PoolBuffer>)> callback);
 
   /// Unread, it is dropped; read, it is hidden now and freed by the last reader. That it was aborted is
   /// forgotten.
@@ -92,6 +96,11 @@ class Publications {
     memory::Pool::Offset block = 0;
     std::uint64_t watch = 0;
   };
+  /// A key waits for space, and nobody had asked for it.
+  struct SpareWait {
+    std::uint64_t ticket = 0;
+    memory::Pool::WaitId wait = 0;
+  };
   /// A write into a block that a receiver granted.
   struct Write {
     std::shared_ptr<engine::TransferImpl> transfer;
@@ -103,6 +112,8 @@ class Publications {
   Status publish(std::string_view key, const Source& source, memory::Pool::Offset block);
   Status check_free(std::string_view key);
   bool being_read(std::string_view key);
+  memory::Claim claim_of(std::string_view key) const;
+  bool is_asked_for(std::string_view key) const;
   void count_put(std::uint64_t size);
   Status count_error(Status status);
   void offer(const std::string& key, Entry& entry);
@@ -133,6 +144,8 @@ class Publications {
   std::unordered_map<std::uint64_t, Lease> leases_;
   std::uint64_t next_lease_ = 1;
   std::map<std::pair<engine::Peer*, std::uint64_t>, Write> writes_;  ///< by peer and pull id
+  StringMap<SpareWait> spare_waits_;                                 ///< by key
+  std::uint64_t last_spare_wait_ = 0;
   AbortedKeys aborted_;
   engine::EventList empty_waiters_;
   SenderCounters counters_;

@@ -181,7 +181,8 @@ class Subscriptions {
   bool closed_ = false;
   StringMap<WantedPtr> wanted_;
   std::uint64_t last_watch_ = 0;
-  StringMap<engine::DialPtr> unmet_;  ///< abandoned before their sender was met, who is to hear of it; bounded
+  StringMap<engine::DialPtr>
+      unmet_;  ///< abandoned before their sender was met, who is to hear of it; bounded
   std::map<engine::Peer*, std::shared_ptr<std::atomic<std::uint64_t>>> leased_;
   std::map<std::uint64_t, Landing> pulls_;  ///< write route: by pull id
   std::uint64_t next_pull_ = 1;

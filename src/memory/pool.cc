@@ -1,5 +1,6 @@
 #include "memory/pool.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <list>
 #include <mutex>
@@ -38,13 +39,15 @@ struct BlockedThread {
   std::optional<Result<Offset>> result;
 };
 
-/// Who waits for space, in order of arrival. Either a thread or a callback.
+/// Who waits for space. Either a thread or a callback.
 struct Waiter {
+  Pool::WaitId id;
   std::uint64_t size;
   base::Deadline deadline;
   BlockedThread* thread;
   Pool::Allocated callback;
 };
+using Line = std::list<Waiter>;  ///< in order of arrival
 
 class HostPool final : public Pool {
  public:
@@ -62,8 +65,10 @@ class HostPool final : public Pool {
   }
   const std::string& page_kind() const override { return slab_->page_kind(); }
 
-  Result<Offset> allocate(std::uint64_t size, base::Deadline deadline) override;
-  void allocate_async(std::uint64_t size, base::Deadline deadline, Allocated callback) override;
+  Result<Offset> allocate(std::uint64_t size, base::Deadline deadline, Claim claim) override;
+  WaitId allocate_async(std::uint64_t size, base::Deadline deadline, Allocated callback,
+                        Claim claim) override;
+  void make_full(WaitId wait) override;
   base::Deadline expire(base::TimePoint now) override;
 
   void publish(Offset block) override { apply(block, BlockEvent::publish); }
@@ -90,75 +95,107 @@ class HostPool final : public Pool {
  private:
   // All private functions but apply() are called with the lock held.
   BlockState apply(Offset block, BlockEvent event);
-  std::optional<Result<Offset>> try_allocate(std::uint64_t size, base::Deadline deadline);
-  std::list<Waiter>::iterator finish(std::list<Waiter>::iterator waiter, Result<Offset> result,
-                                     DueCallbacks& due);
+  std::optional<Result<Offset>> try_allocate(std::uint64_t size, base::Deadline deadline, Claim claim);
+  std::optional<Offset> allocate_now(std::uint64_t size, Claim claim);
+  Line& line_of(Claim claim) { return claim == Claim::full ? waiters_ : spare_waiters_; }
+  static Line::iterator finish(Line& line, Line::iterator waiter, Result<Offset> result, DueCallbacks& due);
   void serve_waiters(DueCallbacks& due);
-  Error no_space(ErrorCode code, std::uint64_t size) const;
+  void expire(Line& line, base::TimePoint now, Claim claim, DueCallbacks& due);
+  Error no_space(ErrorCode code, std::uint64_t size, Claim claim) const;
 
   const std::unique_ptr<HostSlab> slab_;
   mutable std::mutex mutex_;
   BlockTable blocks_;
-  std::list<Waiter> waiters_;
+  Line waiters_;        ///< full claims
+  Line spare_waiters_;  ///< served when there are no others
+  WaitId last_wait_ = 0;
   bool closed_ = false;
 };
 
-Result<Offset> HostPool::allocate(std::uint64_t size, base::Deadline deadline) {
+Result<Offset> HostPool::allocate(std::uint64_t size, base::Deadline deadline, Claim claim) {
   DueCallbacks due;
   std::unique_lock lock(mutex_);
-  if (auto result = try_allocate(size, deadline)) return *std::move(result);
+  if (auto result = try_allocate(size, deadline, claim)) return *std::move(result);
 
   BlockedThread self;
-  const auto waiter = waiters_.insert(waiters_.end(), {size, deadline, &self, {}});
+  Line& line = line_of(claim);
+  const auto waiter = line.insert(line.end(), {++last_wait_, size, deadline, &self, {}});
   while (!self.result) {
     if (deadline.is_never()) {
       self.wake.wait(lock);
     } else if (self.wake.wait_until(lock, deadline.when()) == std::cv_status::timeout && !self.result) {
-      finish(waiter, no_space(ErrorCode::timeout, size), due);
+      finish(line, waiter, no_space(ErrorCode::timeout, size, claim), due);
       serve_waiters(due);  // those behind may fit
     }
   }
   return *std::move(self.result);
 }
 
-void HostPool::allocate_async(std::uint64_t size, base::Deadline deadline, Allocated callback) {
+Pool::WaitId HostPool::allocate_async(std::uint64_t size, base::Deadline deadline, Allocated callback,
+                                      Claim claim) {
   DueCallbacks due;
   const std::lock_guard lock(mutex_);
-  if (auto result = try_allocate(size, deadline)) {
+  if (auto result = try_allocate(size, deadline, claim)) {
     due.add(std::move(callback), *std::move(result));
-  } else {
-    waiters_.push_back({size, deadline, nullptr, std::move(callback)});
+    return 0;
   }
+  line_of(claim).push_back({++last_wait_, size, deadline, nullptr, std::move(callback)});
+  return last_wait_;
+}
+
+void HostPool::make_full(WaitId wait) {
+  DueCallbacks due;
+  const std::lock_guard lock(mutex_);
+  const auto waiter = std::find_if(spare_waiters_.begin(), spare_waiters_.end(),
+                                   [&](const Waiter& candidate) { return candidate.id == wait; });
+  // A thread is inside allocate() with its place in this line.
+  if (waiter == spare_waiters_.end() || waiter->thread != nullptr) return;
+  waiters_.splice(waiters_.end(), spare_waiters_, waiter);
+  serve_waiters(due);
 }
 
 /// nullopt: the caller has to wait.
-std::optional<Result<Offset>> HostPool::try_allocate(std::uint64_t size, base::Deadline deadline) {
+std::optional<Result<Offset>> HostPool::try_allocate(std::uint64_t size, base::Deadline deadline,
+                                                     Claim claim) {
   if (closed_) return base::error(ErrorCode::closed, "the pool is closed");
   if (size == 0) return base::error(ErrorCode::invalid_argument, "a block of 0 bytes asked for");
   if (size > blocks_.size()) {
     return base::error(ErrorCode::too_large, "a block of ", size, " bytes can never fit the pool of ",
                        blocks_.size(), " bytes: raise memory_pool_size");
   }
-  if (waiters_.empty()) {
-    if (const auto block = blocks_.allocate(size)) return Result<Offset>(*block);
+  if (waiters_.empty() && (claim == Claim::full || spare_waiters_.empty())) {
+    if (const auto block = allocate_now(size, claim)) return Result<Offset>(*block);
   }
-  if (deadline.passed(base::steady_clock().now())) return no_space(ErrorCode::exhausted, size);
+  if (deadline.passed(base::steady_clock().now())) return no_space(ErrorCode::exhausted, size, claim);
   return std::nullopt;
+}
+
+std::optional<Offset> HostPool::allocate_now(std::uint64_t size, Claim claim) {
+  if (claim == Claim::spare && blocks_.stats().free < blocks_.size() / 2 + size) return std::nullopt;
+  return blocks_.allocate(size);
 }
 
 base::Deadline HostPool::expire(base::TimePoint now) {
   DueCallbacks due;
   const std::lock_guard lock(mutex_);
-  for (auto waiter = waiters_.begin(); waiter != waiters_.end();) {
-    waiter = waiter->deadline.passed(now) ? finish(waiter, no_space(ErrorCode::timeout, waiter->size), due)
-                                          : std::next(waiter);
-  }
+  expire(waiters_, now, Claim::full, due);
+  expire(spare_waiters_, now, Claim::spare, due);
   serve_waiters(due);
   base::Deadline next = base::Deadline::never();
-  for (const Waiter& waiter : waiters_) {
-    if (waiter.deadline.when() < next.when()) next = waiter.deadline;
+  for (const Line* line : {&waiters_, &spare_waiters_}) {
+    for (const Waiter& waiter : *line) {
+      if (waiter.deadline.when() < next.when()) next = waiter.deadline;
+    }
   }
   return next;
+}
+
+void HostPool::expire(Line& line, base::TimePoint now, Claim claim, DueCallbacks& due) {
+  for (auto waiter = line.begin(); waiter != line.end();) {
+    waiter = waiter->deadline.passed(now)
+                 ? finish(line, waiter, no_space(ErrorCode::timeout, waiter->size, claim), due)
+                 : std::next(waiter);
+  }
 }
 
 BlockState HostPool::apply(Offset block, BlockEvent event) {
@@ -171,45 +208,56 @@ BlockState HostPool::apply(Offset block, BlockEvent event) {
 
 /// In order, up to the first that does not fit: a big request is not starved by small ones behind it.
 void HostPool::serve_waiters(DueCallbacks& due) {
-  while (!waiters_.empty()) {
-    const auto block = blocks_.allocate(waiters_.front().size);
-    if (!block) return;
-    finish(waiters_.begin(), *block, due);
+  for (const Claim claim : {Claim::full, Claim::spare}) {
+    Line& line = line_of(claim);
+    while (!line.empty()) {
+      const auto block = allocate_now(line.front().size, claim);
+      if (!block) return;
+      finish(line, line.begin(), *block, due);
+    }
   }
 }
 
-std::list<Waiter>::iterator HostPool::finish(std::list<Waiter>::iterator waiter, Result<Offset> result,
-                                             DueCallbacks& due) {
+Line::iterator HostPool::finish(Line& line, Line::iterator waiter, Result<Offset> result, DueCallbacks& due) {
   if (waiter->thread != nullptr) {
     waiter->thread->result = std::move(result);
     waiter->thread->wake.notify_one();
   } else {
     due.add(std::move(waiter->callback), std::move(result));
   }
-  return waiters_.erase(waiter);
+  return line.erase(waiter);
 }
 
-Error HostPool::no_space(ErrorCode code, std::uint64_t size) const {
+Error HostPool::no_space(ErrorCode code, std::uint64_t size, Claim claim) const {
   const AllocatorStats now = blocks_.stats();
   return base::error(code, "no space in the pool for ", size, " bytes: ", now.free, " of ", now.size,
-                     " bytes are free, the largest free range is ", now.largest_free, ", ", waiters_.size(),
-                     " wait, ", blocks_.quarantined(), " bytes are quarantined");
+                     " bytes are free, the largest free range is ", now.largest_free, ", ",
+                     waiters_.size() + spare_waiters_.size(), " wait, ", blocks_.quarantined(),
+                     " bytes are quarantined",
+                     claim == Claim::spare ? "; half of the pool is kept for what a receiver waits for" : "");
 }
 
 PoolStats HostPool::stats() const {
   const std::lock_guard lock(mutex_);
   const AllocatorStats now = blocks_.stats();
-  return {now.size,       now.free, now.largest_free, now.blocks, blocks_.pinned(), blocks_.quarantined(),
-          waiters_.size()};
+  return {now.size,
+          now.free,
+          now.largest_free,
+          now.blocks,
+          blocks_.pinned(),
+          blocks_.quarantined(),
+          waiters_.size() + spare_waiters_.size()};
 }
 
 void HostPool::close() {
   DueCallbacks due;
   const std::lock_guard lock(mutex_);
   closed_ = true;
-  while (!waiters_.empty()) {
-    finish(waiters_.begin(), base::error(ErrorCode::closed, "the pool was closed while waiting for space"),
-           due);
+  for (Line* line : {&waiters_, &spare_waiters_}) {
+    while (!line->empty()) {
+      finish(*line, line->begin(),
+             base::error(ErrorCode::closed, "the pool was closed while waiting for space"), due);
+    }
   }
 }
 

@@ -37,11 +37,20 @@ struct PoolStats {
   std::uint64_t waiting = 0;      ///< callers that wait for space
 };
 
+/// On what terms a block is asked for.
+enum class Claim {
+  full,  ///< from all of the pool, first come first served
+  spare  ///< only what leaves half of the pool free, and while no full claim waits: for what may lie there
+         ///< long
+};
+
 class Pool {
  public:
   /// Names a block; the offset of its first byte in the pool.
   using Offset = std::uint64_t;
   using Allocated = std::function<void(Result<Offset>)>;
+  /// Names a wait for space; 0 = none.
+  using WaitId = std::uint64_t;
 
   static constexpr std::uint64_t kAlignment = 4096;
 
@@ -55,15 +64,19 @@ class Pool {
   virtual MemoryRegion region() const = 0;
   virtual const std::string& page_kind() const = 0;
 
-  /// A staged block. First come first served: nobody overtakes a caller that waits, even if it would fit.
+  /// A staged block. First come first served: nobody overtakes a caller of the same claim that waits, even if
+  /// it would fit.
   /// `too_large` at once when it can never fit, with both numbers; `exhausted` when the deadline has passed
   /// already and there is no space, `timeout` when it passed while waiting, both with size, free and largest
   /// free; `closed`; `invalid_argument` for size 0.
-  virtual Result<Offset> allocate(std::uint64_t size, base::Deadline deadline) = 0;
-  /// The same without blocking: calls back once, at once or from whichever thread frees the space, expires
-  /// the wait or closes the pool. No lock of the pool is held during the call, so it may call the pool.
-  /// Whoever uses this calls expire() in time.
-  virtual void allocate_async(std::uint64_t size, base::Deadline deadline, Allocated callback) = 0;
+  virtual Result<Offset> allocate(std::uint64_t size, base::Deadline deadline, Claim claim = Claim::full) = 0;
+  /// The same without blocking: calls back once, at once (then returns 0) or from whichever thread frees the
+  /// space, expires the wait or closes the pool. No lock of the pool is held during the call, so it may call
+  /// the pool. Whoever uses this calls expire() in time.
+  virtual WaitId allocate_async(std::uint64_t size, base::Deadline deadline, Allocated callback,
+                                Claim claim = Claim::full) = 0;
+  /// A spare claim that waits becomes a full one, the last in that line. Nothing happens if it does not wait.
+  virtual void make_full(WaitId wait) = 0;
   /// Ends waits whose deadline has passed. Returns the next deadline.
   virtual base::Deadline expire(base::TimePoint now) = 0;
 

@@ -188,6 +188,51 @@ TEST(Pool, R15_first_come_first_served_with_a_small_request_behind_a_big_one) {
   EXPECT_THAT(served, ElementsAre(1, 2));
 }
 
+TEST(Pool, R15_a_spare_claim_leaves_half_of_the_pool) {
+  const auto pool = make_pool(8);
+  ASSERT_TRUE(pool->allocate(4 * kUnit, kNow, Claim::spare).ok());
+  const auto refused = pool->allocate(kUnit, kNow, Claim::spare);
+  ASSERT_EQ(refused.error().code(), ErrorCode::exhausted);
+  EXPECT_THAT(refused.error().message(), HasSubstr("half of the pool is kept"));
+  const Offset full = take(*pool, 4);
+  pool->free(full);
+  // However large: only when it has become a full one.
+  std::optional<Result<Offset>> large;
+  const auto wait = pool->allocate_async(
+      8 * kUnit, Deadline::never(), [&](Result<Offset> got) { large = std::move(got); }, Claim::spare);
+  pool->free(0);
+  EXPECT_FALSE(large);
+  EXPECT_EQ(pool->stats().waiting, 1U);
+  pool->make_full(wait);
+  ASSERT_TRUE(large && large->ok());
+  pool->make_full(wait);
+  pool->make_full(0);
+}
+
+TEST(Pool, R15_spare_claims_are_served_in_order_and_after_full_ones) {
+  const auto pool = make_pool(8);
+  const Offset all = take(*pool, 8);
+  std::vector<int> served;
+  const auto note = [&](int who) {
+    return [&served, who](const Result<Offset>& got) { served.push_back(got.ok() ? who : -who); };
+  };
+  pool->allocate_async(2 * kUnit, Deadline::never(), note(1), Claim::spare);
+  const auto second = pool->allocate_async(kUnit, Deadline::never(), note(2), Claim::spare);
+  pool->allocate_async(kUnit, Deadline::never(), note(3), Claim::spare);
+  pool->allocate_async(kUnit, Deadline::never(), note(4));
+  pool->allocate_async(kUnit, Deadline::at(base::TimePoint::max() - std::chrono::hours(1)), note(5),
+                       Claim::spare);
+  pool->make_full(second);
+  EXPECT_EQ(pool->stats().waiting, 5U);
+  pool->free(all);
+  EXPECT_THAT(served, ElementsAre(4, 2, 1));  // four more would leave less than half
+  EXPECT_EQ(pool->stats().waiting, 2U);
+  EXPECT_TRUE(pool->expire(base::TimePoint::max() - std::chrono::hours(1)).is_never());
+  EXPECT_THAT(served, ElementsAre(4, 2, 1, -5));
+  pool->close();
+  EXPECT_THAT(served, ElementsAre(4, 2, 1, -5, -3));
+}
+
 TEST(Pool, R15_a_wait_ends_at_its_deadline_and_lets_those_behind_go_on) {
   const auto pool = make_pool(4);
   take(*pool, 2);
@@ -288,6 +333,7 @@ TEST(Pool, R15_free_bytes_return_to_their_start_value_after_a_random_run) {
   std::deque<Held> held;
   std::uint64_t asked = 0;
   std::uint64_t answered = 0;
+  std::vector<Pool::WaitId> waits;
   const auto finish = [&](const Held& one) {
     if (one.path == 1) {
       pool->publish(one.block);
@@ -309,11 +355,14 @@ TEST(Pool, R15_free_bytes_return_to_their_start_value_after_a_random_run) {
   for (int step = 0; step < 20'000; ++step) {
     if (random() % 2 == 0) {
       ++asked;
-      pool->allocate_async(1 + random() % (16 * kUnit), Deadline::never(), [&](Result<Offset> got) {
+      const auto granted = [&](Result<Offset> got) {
         ++answered;
         ASSERT_TRUE(got.ok());
         held.push_back({*got, static_cast<int>(random() % 4)});
-      });
+      };
+      const Claim claim = random() % 2 == 0 ? Claim::full : Claim::spare;
+      waits.push_back(pool->allocate_async(1 + random() % (16 * kUnit), Deadline::never(), granted, claim));
+      if (random() % 4 == 0) pool->make_full(waits[random() % waits.size()]);
     } else if (!held.empty()) {
       const Held one = held.front();
       held.pop_front();
