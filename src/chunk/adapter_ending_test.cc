@@ -23,6 +23,7 @@ TEST(ChunkEnding, R07_the_senders_abort_reaches_the_receiver) {
   const ChunkEvent first = pair.next_received();
   ASSERT_TRUE(first.chunk.ok());
   for (const char* const id : {"waits", "reads", "unseen"}) pair.source->abort(id, id, "the user left");
+  ASSERT_TRUE(pair.source->flush(ms(20'000)).ok());
   ASSERT_TRUE(pair.load("reads").ok());
   ASSERT_TRUE(pair.load("unseen").ok());
   std::size_t failed = 0;
