@@ -121,9 +121,10 @@ struct ChunkCounters {
 ///
 /// A request is known by its internal id on the receiving half and by its external id in keys and on the
 /// sending half. Its state begins with its first load() or save() and dies with finish() or abort(); the same
-/// ids may be used again once both stages have ended their former use. Chunks of a request are sent and
-/// received in order; requests do not wait for each other. Nothing is dropped in silence: a chunk that cannot
-/// be sent, a sender or a receiver that is lost or gives up end the request with an error at both ends.
+/// ids may be used again once both stages have ended their former use, and flush() has returned at the one
+/// that sends. Chunks of a request are sent and received in order; requests do not wait for each other.
+/// Nothing is dropped in silence: a chunk that cannot be sent, a sender or a receiver that is lost or gives
+/// up end the request with an error at both ends.
 class STAGEWIRE_API ChunkTransferAdapter {
  public:
   /// `connector` outlives the adapter; an adapter that sends is the only one on it. `processor` may be null

@@ -206,11 +206,15 @@ class Connector {
                        std::function<void(Status)> callback) = 0;
   /// This side no longer wants the key: waiting gets end with `cancelled`, the sender is told.
   virtual void abandon_get(std::string_view from_stage, std::string_view to_stage, std::string_view key) = 0;
-  /// Calls back, on a thread of the library (it must not block), with each internal key of ours that a
+  /// Calls back, on a thread of the library (it must neither block nor call the connector), with each internal key of ours that a
   /// receiver gave up by abandon_get(), or waited for or read when it was lost. `taken`: it had the payload
   /// already. One listener at a time; an empty one ends it, and has the last call over when it returns.
   using AbandonListener = std::function<void(std::string_view key, bool taken, const Error& reason)>;
   virtual void on_abandoned(AbandonListener listener) = 0;
+  /// Calls back, once and on a thread of the library (it must not block), when everything has been heard that
+  /// receivers which are connected now had said before this call (and the AbandonListener has heard it, too);
+  /// `timeout` says how many have not answered. A lost receiver has nothing more to say.
+  virtual void catch_up(Milliseconds timeout, std::function<void(Status)> callback) = 0;
   /// The sending side gives the key up: an unread payload is dropped, a receiver that waits gets `cancelled`
   /// with `reason`; if none waits, the next that asks does, unless the key was put or cleaned up meanwhile. A
   /// payload that is being read is freed when the reader is done.

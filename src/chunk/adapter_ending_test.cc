@@ -176,6 +176,7 @@ TEST(ChunkEnding, R15_a_chunk_larger_than_the_pool_fails_at_once_at_both_ends) {
 
 TEST(ChunkEnding, R13_ids_can_be_used_again_after_every_kind_of_end) {
   StagePair pair;
+  ASSERT_TRUE(pair.meet());
   for (std::uint64_t use = 0; use < 60; ++use) {
     const auto payload = pattern(use % 2 == 0 ? 100 : 100'000, use);
     // The receiver is first, or the sender.

@@ -101,6 +101,7 @@ TEST_P(ChunkOrder, R05_every_chunk_arrives_once_and_in_order_under_any_timing) {
 TEST(ChunkReuse, R07_no_use_of_an_id_gets_a_chunk_of_a_former_one_under_any_timing) {
   std::mt19937_64 random(test::test_seed());
   StagePair pair({.pool_size = 2 << 20});
+  ASSERT_TRUE(pair.meet());
   for (std::uint64_t use = 0; use < 200; ++use) {
     const auto bytes = pattern(random() % 2 == 0 ? 200 : 50'000, use);
     const bool receiver_first = random() % 2 == 0;

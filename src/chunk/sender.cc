@@ -18,8 +18,8 @@ Sender::~Sender() {
 }
 
 void Sender::start() {
-  connector_.on_abandoned([weak = weak_from_this()](std::string_view key, bool taken, const Error& reason) {
-    if (const auto self = weak.lock()) self->receiver_gave_up(key, taken, reason);
+  connector_.on_abandoned([weak = weak_from_this()](std::string_view key, bool, const Error& reason) {
+    if (const auto self = weak.lock()) self->receiver_gave_up(key, reason);
   });
   worker_ = std::thread([this] { run(); });
   pthread_setname_np(worker_.native_handle(), "stagewire-chunk");
@@ -148,17 +148,20 @@ void Sender::count(ChunkCounters& counters) const {
   counters.discarded = counters_.discarded;
   counters.send_errors = counters_.send_errors;
   counters.queued = queued_;
-  counters.waiting_for_space = space_waits_.size();
+  for (const auto& wait : waits_) {
+    if (wait.second.second == WaitFor::space) ++counters.waiting_for_space;
+  }
 }
 
 // What the connector tells of a key of ours: its receiver wants no more, or is lost.
-void Sender::receiver_gave_up(std::string_view key, bool taken, const Error& reason) {
+void Sender::receiver_gave_up(std::string_view key, const Error& reason) {
   const auto parsed = parse_chunk_key(key, edge_.from, edge_.to);
   if (!parsed) return;
   const std::lock_guard lock(mutex_);
   if (stopping_) return;
   Lane& lane = lane_of(parsed->first);
-  if (!lane.given_up) lane.given_up.emplace(GivenUp{parsed->second, taken, reason});
+  if (lane.hearing_out) return;
+  if (!lane.given_up) lane.given_up.emplace(GivenUp{parsed->second, reason});
   interrupt(lane);
 }
 
@@ -219,10 +222,28 @@ void Sender::make_ready(Lane& lane) {
   wake_.notify_one();
 }
 
-// Something has happened that a lane which waits for space must not wait for.
+std::uint64_t Sender::start_wait(Lane& lane, WaitFor what) {
+  lane.ticket = ++last_ticket_;
+  lane.state = State::waiting;
+  waits_.emplace(lane.ticket, std::pair(&lane, what));
+  return lane.ticket;
+}
+
+// The lane that still waited with this ticket, which may go on.
+Sender::Lane* Sender::end_wait(std::uint64_t ticket) {
+  const auto wait = waits_.find(ticket);
+  if (wait == waits_.end() || stopping_) return nullptr;
+  Lane* const lane = wait->second.first;
+  waits_.erase(wait);
+  make_ready(*lane);
+  return lane;
+}
+
+// Something has happened that a lane which waits must not wait for.
 void Sender::interrupt(Lane& lane) {
-  if (lane.state == State::waiting_for_space) {
-    space_waits_.erase(lane.space_ticket);
+  if (lane.state == State::waiting) {
+    waits_.erase(lane.ticket);
+    lane.hearing_out = false;
     make_ready(lane);
   } else if (lane.state == State::idle) {
     make_ready(lane);
@@ -237,7 +258,7 @@ void Sender::leave(Lane& lane, bool step_done) {
     recycle(step);
     if (--queued_ == 0) flushed_.notify_all();
   }
-  if (lane.state != State::running) return;  // it waits for space, or does no more
+  if (lane.state != State::running) return;  // it waits, or does no more
   if (lane.steps.front() != nullptr || lane.given_up) return make_ready(lane);
   lane.state = State::idle;
   if (!lane.open && !lane.work.begun) lanes_.erase(lanes_.find(lane.external_id));

@@ -72,10 +72,11 @@ class Sender : public std::enable_shared_from_this<Sender> {
   /// What happens to a chunk's request when the receiver wants no more of it.
   struct GivenUp {
     std::int64_t chunk = 0;  ///< the first that is not wanted
-    bool taken = false;      ///< but was taken
     Error error;
   };
-  enum class State { idle, queued, running, waiting_for_space };
+  enum class State { idle, queued, running, waiting };
+  /// What a lane waits for outside of the turn.
+  enum class WaitFor { space, receivers };
 
   struct Lane {
     std::string external_id;
@@ -84,8 +85,10 @@ class Sender : public std::enable_shared_from_this<Sender> {
     StepQueue steps;
     std::optional<GivenUp> given_up;
     bool aborting = false;                      ///< an abort is among the steps
-    std::uint64_t space_ticket = 0;             ///< of the wait under way
-    std::optional<Result<PoolBuffer>> granted;  ///< how that ended
+    std::uint64_t ticket = 0;                   ///< of the wait under way
+    std::optional<Result<PoolBuffer>> granted;  ///< how one for space ended
+    std::optional<Status> heard_out;            ///< how one for receivers ended
+    bool hearing_out = false;                   ///< what is given up until then is of the id's former use
     // Of the use of the id that save() is in:
     bool open = false;
     std::int64_t watermark = 0;
@@ -94,6 +97,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
     /// Of the use of the id that the worker is in.
     struct Work {
       bool begun = false;
+      bool reused = false;  ///< receivers may still have to say something about the former use
       bool failed = false;  ///< what follows, up to the end, is discarded
       ChunkKey key;
       std::int64_t next_chunk = 0;
@@ -114,25 +118,29 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void drop_steps(Lane& lane);
   void leave(Lane& lane, bool step_done);
   void interrupt(Lane& lane);
-  void receiver_gave_up(std::string_view key, bool taken, const Error& reason);
+  void receiver_gave_up(std::string_view key, const Error& reason);
+  std::uint64_t start_wait(Lane& lane, WaitFor what);
+  Lane* end_wait(std::uint64_t ticket);
 
   // sender_lane.cc, the worker's, without mutex_. Those that return bool: whether they are done with the
-  // step; if not, the lane waits for space with it.
-  bool serve(Lane& lane, const SavedStep& step, std::optional<Result<PoolBuffer>> granted);
+  // step; if not, the lane waits with it.
+  bool serve(Lane& lane, const SavedStep& step, std::optional<Result<PoolBuffer>> granted,
+             const std::optional<Status>& heard_out);
   bool serve_step(Lane& lane, const SavedStep& step);
   Result<std::optional<Value>> process(Lane& lane, const SavedStep& step);
   bool put(Lane& lane, const SavedStep& step);
   bool wait_for_space(Lane& lane);
   void space_granted(std::uint64_t ticket, Result<PoolBuffer> buffer);
+  bool hear_out_receivers(Lane& lane);
   void put_granted(Lane& lane, const SavedStep& step, Result<PoolBuffer> buffer);
   void after_put(Lane& lane, const SavedStep& step, const Result<PutResult>& put);
   void begin(Lane& lane, const SavedStep& step);
   void serve_end(Lane& lane);
   void serve_abort(Lane& lane, std::string_view reason);
   void give_up(Lane& lane, const GivenUp& given_up);
-  void fail(Lane& lane, const Error& error);
+  void fail(Lane& lane, std::int64_t chunk, const Error& error);
   void forget(Lane& lane, bool aborted);
-  void tell(Lane& lane, std::string_view reason);
+  void tell(Lane& lane, std::int64_t chunk, std::string_view reason);
   void withdraw(Lane& lane, std::int64_t count, std::string_view reason);
 
   Connector& connector_;
@@ -151,7 +159,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   StepQueue spare_;
   std::uint64_t queued_ = 0;  ///< steps, the one being served included
   std::uint64_t last_ticket_ = 0;
-  std::map<std::uint64_t, Lane*> space_waits_;  ///< by ticket
+  std::map<std::uint64_t, std::pair<Lane*, WaitFor>> waits_;  ///< by ticket
   std::deque<SendFailure> failures_;
   ChunkCounters counters_;
 

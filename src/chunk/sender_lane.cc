@@ -22,16 +22,18 @@ void Sender::run() {
     lane.state = State::running;
     const std::optional<GivenUp> given_up = std::exchange(lane.given_up, std::nullopt);
     std::optional<Result<PoolBuffer>> granted = std::exchange(lane.granted, std::nullopt);
+    const std::optional<Status> heard_out = std::exchange(lane.heard_out, std::nullopt);
     const SavedStep* const step = lane.steps.front();
     lock.unlock();
     if (given_up) give_up(lane, *given_up);
-    const bool done = step != nullptr && serve(lane, *step, std::move(granted));
+    const bool done = step != nullptr && serve(lane, *step, std::move(granted), heard_out);
     lock.lock();
     leave(lane, done);
   }
 }
 
-bool Sender::serve(Lane& lane, const SavedStep& step, std::optional<Result<PoolBuffer>> granted) {
+bool Sender::serve(Lane& lane, const SavedStep& step, std::optional<Result<PoolBuffer>> granted,
+                   const std::optional<Status>& heard_out) {
   switch (step.kind) {
     case SavedStep::Kind::end:
       serve_end(lane);
@@ -41,6 +43,12 @@ bool Sender::serve(Lane& lane, const SavedStep& step, std::optional<Result<PoolB
       return true;
     case SavedStep::Kind::step:
       break;
+  }
+  if (!lane.work.begun) begin(lane, step);
+  if (lane.work.reused && !lane.work.failed) {
+    if (!heard_out) return hear_out_receivers(lane);
+    lane.work.reused = false;
+    if (!*heard_out) fail(lane, 0, heard_out->error());
   }
   if (!lane.work.payload || lane.work.failed) return serve_step(lane, step);
   // It waited for space, or was about to and something else happened.
@@ -59,7 +67,6 @@ bool Sender::serve_step(Lane& lane, const SavedStep& step) {
     if (step.flags.finished) forget(lane, true);
     return true;
   }
-  if (!work.begun) begin(lane, step);
   step.prompt_ids.apply(work.prompt_ids);
   step.output_ids.apply(work.output_ids);
   Result<std::optional<Value>> payload = process(lane, step);
@@ -70,7 +77,7 @@ bool Sender::serve_step(Lane& lane, const SavedStep& step) {
     usable = set_flags(*work.payload, step.flags);
   }
   if (usable) return put(lane, step);
-  fail(lane, usable.error());
+  fail(lane, work.next_chunk, usable.error());
   if (step.flags.finished) forget(lane, true);
   return true;
 }
@@ -106,10 +113,7 @@ bool Sender::wait_for_space(Lane& lane) {
       ++counters_.discarded;
       return true;
     }
-    ticket = ++last_ticket_;
-    lane.space_ticket = ticket;
-    lane.state = State::waiting_for_space;
-    space_waits_.emplace(ticket, &lane);
+    ticket = start_wait(lane, WaitFor::space);
   }
   const Status asked =
       connector_.allocate_async(edge_.from, edge_.to, lane.work.key.at(lane.work.next_chunk), *size,
@@ -125,12 +129,33 @@ bool Sender::wait_for_space(Lane& lane) {
 
 void Sender::space_granted(std::uint64_t ticket, Result<PoolBuffer> buffer) {
   const std::lock_guard lock(mutex_);
-  const auto waiting = space_waits_.find(ticket);
-  if (waiting == space_waits_.end() || stopping_) return;  // interrupted: the block goes back
-  Lane& lane = *waiting->second;
-  space_waits_.erase(waiting);
-  lane.granted.emplace(std::move(buffer));
-  make_ready(lane);
+  // If it was interrupted the block goes back.
+  if (Lane* const lane = end_wait(ticket)) lane->granted.emplace(std::move(buffer));
+}
+
+// The id was used before: what receivers have said of that use must not be taken for said of this one.
+bool Sender::hear_out_receivers(Lane& lane) {
+  std::uint64_t ticket = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (lane.aborting) {
+      ++counters_.discarded;
+      return true;
+    }
+    lane.hearing_out = true;
+    lane.given_up.reset();
+    ticket = start_wait(lane, WaitFor::receivers);
+  }
+  connector_.catch_up(edge_.space_timeout, [weak = weak_from_this(), ticket](const Status& status) {
+    const auto self = weak.lock();
+    if (!self) return;
+    const std::lock_guard lock(self->mutex_);
+    Lane* const waiting = self->end_wait(ticket);
+    if (waiting == nullptr) return;
+    waiting->hearing_out = false;
+    waiting->heard_out.emplace(status);
+  });
+  return false;
 }
 
 void Sender::put_granted(Lane& lane, const SavedStep& step, Result<PoolBuffer> buffer) {
@@ -151,7 +176,7 @@ void Sender::after_put(Lane& lane, const SavedStep& step, const Result<PutResult
   Lane::Work& work = lane.work;
   work.payload.reset();
   if (!put) {
-    fail(lane, put.error());
+    fail(lane, work.next_chunk, put.error());
     if (step.flags.finished) forget(lane, true);
     return;
   }
@@ -169,17 +194,19 @@ void Sender::begin(Lane& lane, const SavedStep& step) {
   work.begun = true;
   work.internal_id = step.internal_id;
   work.key.begin(lane.external_id, edge_.from);
-  // What was aborted was the former use of the id.
   const auto past = past_.take(lane.external_id);
-  if (!past || !past->aborted) return;
-  for (std::int64_t chunk = 0; chunk <= past->chunks; ++chunk) {
+  if (!past) return;
+  work.reused = true;
+  // What was aborted was the former use.
+  for (std::int64_t chunk = 0; past->aborted && chunk <= past->chunks; ++chunk) {
     static_cast<void>(connector_.cleanup(work.key.at(chunk), edge_.from, edge_.to));
   }
 }
 
 void Sender::serve_end(Lane& lane) {
   if (!lane.work.begun) return;
-  if (!lane.work.failed) tell(lane, base::text("it ended at stage ", edge_.from, " without a last chunk"));
+  if (!lane.work.failed)
+    tell(lane, lane.work.next_chunk, base::text("it ended at stage ", edge_.from, " without a last chunk"));
   forget(lane, true);
 }
 
@@ -190,9 +217,13 @@ void Sender::serve_abort(Lane& lane, std::string_view reason) {
   }
   Lane::Work& work = lane.work;
   if (work.begun) {
-    tell(lane, reason);
+    if (!work.failed) tell(lane, work.next_chunk, reason);
     withdraw(lane, work.next_chunk, reason);
-    return forget(lane, true);
+    forget(lane, true);
+    // What the receiver gave up by now was this use.
+    const std::lock_guard lock(mutex_);
+    lane.given_up.reset();
+    return;
   }
   work.key.begin(lane.external_id, edge_.from);
   const auto past = past_.take(lane.external_id);
@@ -201,7 +232,7 @@ void Sender::serve_abort(Lane& lane, std::string_view reason) {
     withdraw(lane, past->chunks, reason);
     past_.add(lane.external_id, {past->chunks, true});
   } else if (!past) {
-    tell(lane, reason);
+    tell(lane, 0, reason);
     past_.add(lane.external_id, {0, true});
   } else {
     past_.add(lane.external_id, *past);
@@ -219,21 +250,24 @@ void Sender::give_up(Lane& lane, const GivenUp& given_up) {
     end = past->chunks;
     past_.add(lane.external_id, *past);
   }
-  if (given_up.chunk + (given_up.taken ? 1 : 0) > end) return;  // of a former use of the id
   for (std::int64_t chunk = given_up.chunk; chunk < end; ++chunk) {
     connector_.withdraw(edge_.from, edge_.to, work.key.at(chunk), {});
   }
-  if (work.begun && !work.failed) fail(lane, given_up.error);
+  if (!work.begun || work.failed) return;
+  const std::int64_t first = std::min(given_up.chunk, end);
+  fail(lane, first, given_up.error);
+  // It knows: nobody is to be told later.
+  static_cast<void>(connector_.cleanup(work.key.at(first), edge_.from, edge_.to));
 }
 
-// The request can send nothing more: both schedulers are told.
-void Sender::fail(Lane& lane, const Error& error) {
+// The request can send nothing more, from this chunk on: both schedulers are told.
+void Sender::fail(Lane& lane, std::int64_t chunk, const Error& error) {
   Lane::Work& work = lane.work;
   work.failed = true;
   work.payload.reset();
-  const Error told = error.with_context(
-      base::text("chunk ", work.next_chunk, " of ", lane.external_id, " to stage ", edge_.to));
-  tell(lane, told.to_string());
+  const Error told =
+      error.with_context(base::text("chunk ", chunk, " of ", lane.external_id, " to stage ", edge_.to));
+  tell(lane, chunk, told.to_string());
   processor_->forget(lane.external_id);
   {
     const std::lock_guard lock(mutex_);
@@ -251,9 +285,9 @@ void Sender::forget(Lane& lane, bool aborted) {
   std::swap(fresh, lane.work);
 }
 
-// The receiver is told why the next chunk will not come.
-void Sender::tell(Lane& lane, std::string_view reason) {
-  connector_.abort(edge_.from, edge_.to, lane.work.key.at(lane.work.next_chunk), reason);
+// The receiver is told why this chunk will not come.
+void Sender::tell(Lane& lane, std::int64_t chunk, std::string_view reason) {
+  connector_.abort(edge_.from, edge_.to, lane.work.key.at(chunk), reason);
 }
 
 // Drops those of the first `count` chunks that nobody has taken. The last ones first: whoever asks is to be

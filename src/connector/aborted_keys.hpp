@@ -42,16 +42,18 @@ class AbortedKeys {
   void aborted(std::string_view key, std::string_view reason) {
     if (!given_up_.take(key)) aborted_.add(key, reason);
   }
-  void given_up(std::string_view key) {
-    if (!aborted_.take(key)) given_up_.add(key, {});
-  }
+  void given_up(std::string_view key) { given_up_.add(key, {}); }
   /// Somebody asks: the reason, if the key was aborted.
   std::optional<std::string> ask(std::string_view key) {
     given_up_.take(key);
     return aborted_.take(key);
   }
+  /// The receiver gives it up: whether the sender had done so, too, so that neither has to be told.
+  bool settle(std::string_view key) { return aborted_.take(key).has_value(); }
   /// The key is put again, or cleaned up.
   void forget(std::string_view key) { aborted_.take(key); }
+  /// What the receiver gave up is gone.
+  void forget_given_up(std::string_view key) { given_up_.take(key); }
 
  private:
   KeyNotes aborted_, given_up_;

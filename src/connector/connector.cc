@@ -93,6 +93,9 @@ class ConnectorImpl final : public Connector, private engine::Handler {
                std::function<void(Status)> callback) override;
   void abandon_get(std::string_view from, std::string_view to, std::string_view key) override;
   void on_abandoned(AbandonListener listener) override { outgoing_->on_abandoned(std::move(listener)); }
+  void catch_up(Milliseconds timeout, std::function<void(Status)> callback) override {
+    outgoing_->catch_up(timeout, std::move(callback));
+  }
   void abort(std::string_view from, std::string_view to, std::string_view key,
              std::string_view reason) override;
   bool withdraw(std::string_view from, std::string_view to, std::string_view key,
@@ -448,6 +451,10 @@ void ConnectorImpl::on_message(const engine::PeerPtr& peer, wire::Message messag
     incoming_->on_pull_done(peer, *done);
   } else if (const auto* cancel = std::get_if<wire::Cancel>(&message)) {
     outgoing_->on_cancel(peer, *cancel);
+  } else if (const auto* ping = std::get_if<wire::Ping>(&message)) {
+    core_->send(*peer, wire::Pong{ping->id});
+  } else if (const auto* pong = std::get_if<wire::Pong>(&message)) {
+    outgoing_->on_pong(peer, *pong);
   }
 }
 

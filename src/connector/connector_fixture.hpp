@@ -74,6 +74,12 @@ struct ConnectorPair {
   void expect_all_returned() {
     const Status drained = sender->drain(ms(20'000));
     EXPECT_TRUE(drained.ok()) << (drained.ok() ? "" : drained.error().to_string());
+    // What was dropped while it was read is free when its reader has said that it is done.
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (sender->health().pool_free != sender_free || receiver->health().pool_free != options.pool_size) {
+      if (std::chrono::steady_clock::now() > patience) break;
+      std::this_thread::yield();
+    }
     EXPECT_EQ(sender->health().pool_free, sender_free);
     EXPECT_EQ(receiver->health().pool_free, options.pool_size);
   }

@@ -224,7 +224,11 @@ bool Publications::withdraw(std::string_view key, std::string_view reason) {
   if (entry == entries_.end()) return false;
   const bool read = entry->second.readers > 0;
   erase(entry);
-  if (!reason.empty() && !read) aborted_.aborted(key, reason);
+  if (reason.empty()) {
+    aborted_.forget_given_up(key);
+  } else if (!read) {
+    aborted_.aborted(key, reason);
+  }
   return true;
 }
 
@@ -286,32 +290,65 @@ void Publications::on_unwatch(const engine::PeerPtr& peer, const wire::Unwatch& 
     if (waiting->second.empty()) waiting_.erase(waiting);
   }
   if (!unwatch.abandoned) return;
-  if (watched) aborted_.given_up(unwatch.key);
-  const bool reading = std::any_of(leases_.begin(), leases_.end(), [&](const auto& lease) {
-    return lease.second.peer == peer && lease.second.key == unwatch.key &&
-           (unwatch.watch == 0 || lease.second.watch == unwatch.watch);
-  });
-  // Something that this receiver has not been given, or waits for anew: the key is in use again, and this was
-  // about its former use.
-  const bool stale =
-      !watched && !reading && (entries_.contains(unwatch.key) || waiting_.contains(unwatch.key));
-  if (stale) return;
+  if (aborted_.settle(unwatch.key)) return;
+  // Also of a payload that lies here still: to abort it is then to tell nobody.
+  if (watched || entries_.contains(unwatch.key)) aborted_.given_up(unwatch.key);
   report_abandoned(unwatch.key, !watched, base::error(ErrorCode::cancelled, peer->desc.key, " gave it up"));
 }
 
 // With the mutex held.
 void Publications::report_abandoned(std::string_view key, bool taken, const Error& reason) {
-  if (!has_listener_) return;
-  core_->run_on_loop([this, name = std::string(key), taken, reason] {
-    const std::lock_guard lock(listener_mutex_);
-    if (listener_) listener_(name, taken, reason);
-  });
+  if (listener_) listener_(key, taken, reason);
 }
 
 void Publications::on_abandoned(Connector::AbandonListener listener) {
-  const std::lock_guard lock(listener_mutex_);
+  const std::lock_guard lock(mutex_);
   listener_ = std::move(listener);
-  has_listener_ = static_cast<bool>(listener_);
+}
+
+void Publications::catch_up(base::Duration timeout, std::function<void(Status)> callback) {
+  const std::vector<engine::PeerPtr> peers = core_->peers();
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t id = ++last_ping_;
+  const auto place = catch_ups_.emplace(id, CatchUp{}).first;
+  place->second.callback = std::move(callback);
+  for (const engine::PeerPtr& peer : peers) {
+    {
+      const std::lock_guard peer_lock(peer->mutex);
+      if (!peer->met || peer->lost) continue;
+    }
+    place->second.silent.insert(peer.get());
+    core_->send(*peer, wire::Ping{id});
+  }
+  if (closed_) return end_catch_up(place, Error(ErrorCode::closed, "the connector was closed"));
+  if (place->second.silent.empty()) return end_catch_up(place, {});
+  place->second.timer = core_->add_timer(base::Deadline::after(timeout, core_->clock()), [this, id, timeout] {
+    const std::lock_guard timer_lock(mutex_);
+    const auto late = catch_ups_.find(id);
+    if (late == catch_ups_.end()) return;
+    end_catch_up(late, base::error(ErrorCode::timeout, late->second.silent.size(),
+                                   " receivers have not answered within ",
+                                   std::chrono::duration_cast<Milliseconds>(timeout).count(), " ms"));
+  });
+}
+
+void Publications::on_pong(const engine::PeerPtr& peer, const wire::Pong& pong) {
+  const std::lock_guard lock(mutex_);
+  if (const auto place = catch_ups_.find(pong.id); place != catch_ups_.end()) heard(place, peer.get());
+}
+
+// With the mutex held: `peer` has said everything. Returns the next one.
+Publications::CatchUps::iterator Publications::heard(CatchUps::iterator catch_up, engine::Peer* peer) {
+  const auto next = std::next(catch_up);
+  if (catch_up->second.silent.erase(peer) > 0 && catch_up->second.silent.empty()) end_catch_up(catch_up, {});
+  return next;
+}
+
+// With the mutex held.
+void Publications::end_catch_up(CatchUps::iterator catch_up, const Status& status) {
+  core_->cancel_timer(catch_up->second.timer);
+  core_->run_on_loop([callback = std::move(catch_up->second.callback), status] { callback(status); });
+  catch_ups_.erase(catch_up);
 }
 
 void Publications::on_release(const engine::PeerPtr& peer, const wire::Release& release) {
@@ -356,6 +393,7 @@ void Publications::on_lost(const engine::PeerPtr& peer) {
     report_abandoned(lost.key, true, reason);
     reader_left(lost.key, lost.block, false);
   }
+  for (auto place = catch_ups_.begin(); place != catch_ups_.end();) place = heard(place, peer.get());
 }
 
 void Publications::sweep() {
@@ -414,6 +452,9 @@ void Publications::close() {
   closed_ = true;
   empty_waiters_.set_all();
   waiting_.clear();
+  while (!catch_ups_.empty()) {
+    end_catch_up(catch_ups_.begin(), Error(ErrorCode::closed, "the connector was closed"));
+  }
   while (!entries_.empty()) erase(entries_.begin());
 }
 

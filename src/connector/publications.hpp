@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -60,6 +61,8 @@ class Publications {
   void abort(std::string_view key, std::string_view reason);
   /// See Connector::on_abandoned().
   void on_abandoned(Connector::AbandonListener listener);
+  /// See Connector::catch_up().
+  void catch_up(base::Duration timeout, std::function<void(Status)> callback);
   Status drain(base::Deadline deadline);
   void close();
 
@@ -68,6 +71,7 @@ class Publications {
   void on_release(const engine::PeerPtr& peer, const wire::Release& release);
   void on_pull(const engine::PeerPtr& peer, wire::Pull pull);
   void on_cancel(const engine::PeerPtr& peer, const wire::Cancel& cancel);
+  void on_pong(const engine::PeerPtr& peer, const wire::Pong& pong);
   void on_lost(const engine::PeerPtr& peer);
   /// The original's query and pull.
   void on_original_request(const control::CallerId& caller, wire::OriginalRequest request);
@@ -101,6 +105,13 @@ class Publications {
     std::uint64_t ticket = 0;
     memory::Pool::WaitId wait = 0;
   };
+  /// Receivers that have not said by a pong that they have said everything.
+  struct CatchUp {
+    std::set<engine::Peer*> silent;
+    engine::Core::TimerId timer = 0;
+    std::function<void(Status)> callback;
+  };
+  using CatchUps = std::map<std::uint64_t, CatchUp>;
   /// A write into a block that a receiver granted.
   struct Write {
     std::shared_ptr<engine::TransferImpl> transfer;
@@ -120,6 +131,8 @@ class Publications {
   bool offer_eagerly(const std::string& key, Entry& entry, const Waiting& receiver);
   void erase(StringMap<Entry>::iterator entry);
   void report_abandoned(std::string_view key, bool taken, const Error& reason);
+  CatchUps::iterator heard(CatchUps::iterator catch_up, engine::Peer* peer);
+  void end_catch_up(CatchUps::iterator catch_up, const Status& status);
   void reader_left(const std::string& key, memory::Pool::Offset block, bool consumed);
   void sweep();
   // publications_write.cc
@@ -147,14 +160,13 @@ class Publications {
   StringMap<SpareWait> spare_waits_;                                 ///< by key
   std::uint64_t last_spare_wait_ = 0;
   AbortedKeys aborted_;
+  Connector::AbandonListener listener_;
+  CatchUps catch_ups_;  ///< by the id of their pings
+  std::uint64_t last_ping_ = 0;
   engine::EventList empty_waiters_;
   SenderCounters counters_;
   base::LogLimiter expiry_log_;
   base::LogLimiter refusal_log_;
-
-  std::mutex listener_mutex_;  ///< held while the listener runs; mutex_ may be taken after it
-  Connector::AbandonListener listener_;
-  std::atomic<bool> has_listener_{false};
 };
 
 }  // namespace stagewire::connector

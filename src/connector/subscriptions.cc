@@ -45,7 +45,6 @@ Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine:
     }
     return known;
   }
-  if (const auto abandoned = unmet_.find(key); abandoned != unmet_.end()) unmet_.erase(abandoned);
   const auto wanted = std::make_shared<Wanted>();
   wanted->key = std::string(key);
   wanted->dial = dial;
@@ -300,14 +299,16 @@ void Subscriptions::on_met(const engine::PeerPtr& peer, const engine::DialPtr& d
     counters_.route_reason = peer->route_reason;
   }
   if (!dial) return;
-  // Asked for and given up in one breath.
+  // Asked for and given up in one breath, so that the sender hears of it, and has told what it gave up
+  // itself.
   std::erase_if(unmet_, [&](const auto& abandoned) {
     if (abandoned.second != dial) return false;
     wire::Watch watch;
     watch.key = abandoned.first;
+    watch.eager = false;  // a payload that is there stays there
     watch.watch = ++last_watch_;
     core_->send(*peer, watch);
-    core_->send(*peer, wire::Unwatch{watch.key, watch.watch, true});
+    core_->send(*peer, wire::Unwatch{watch.key, watch.watch, !wanted_.contains(watch.key)});
     return true;
   });
   for (const auto& entry : wanted_) {

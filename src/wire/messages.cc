@@ -123,6 +123,16 @@ void write(Packer& packer, const Nudge&) {
   open<Nudge>(packer, 0);
 }
 
+void write(Packer& packer, const Ping& message) {
+  open<Ping>(packer, 1);
+  packer.pack(message.id);
+}
+
+void write(Packer& packer, const Pong& message) {
+  open<Pong>(packer, 1);
+  packer.pack(message.id);
+}
+
 // --- Reading
 // ----------------------------------------------------------------------------------------------------
 
@@ -245,6 +255,18 @@ void read(FieldReader& fields, Bye&) {
 
 void read(FieldReader& fields, Nudge&) {
   fields.rename("nudge");
+}
+
+void read(FieldReader& fields, Ping& message) {
+  fields.rename("ping");
+  fields.need(1);
+  fields.number("id", message.id);
+}
+
+void read(FieldReader& fields, Pong& message) {
+  fields.rename("pong");
+  fields.need(1);
+  fields.number("id", message.id);
 }
 
 // Makes the message of this type number and reads it; false when there is none.

@@ -110,6 +110,16 @@ struct Cancel {
   bool operator==(const Cancel&) const = default;
 };
 
+/// Answered by Pong, with the same id, behind everything that was sent before.
+struct Ping {
+  std::uint64_t id = 0;
+  bool operator==(const Ping&) const = default;
+};
+struct Pong {
+  std::uint64_t id = 0;
+  bool operator==(const Pong&) const = default;
+};
+
 /// Something the peer sent could not be used.
 struct Failure {
   std::uint32_t code = 0;
@@ -127,8 +137,8 @@ struct Nudge {
   bool operator==(const Nudge&) const = default;
 };
 
-using Message =
-    std::variant<Hello, Watch, Unwatch, Ready, Release, Gone, Pull, PullDone, Cancel, Failure, Bye, Nudge>;
+using Message = std::variant<Hello, Watch, Unwatch, Ready, Release, Gone, Pull, PullDone, Cancel, Failure,
+                             Bye, Nudge, Ping, Pong>;
 
 /// Longest message that decode() accepts.
 inline constexpr std::size_t kMaxMessageSize = 64 * 1024;

@@ -56,6 +56,8 @@ std::vector<Golden> goldens() {
       {Failure{static_cast<std::uint32_t>(ErrorCode::corrupt), "bad"}, "93 0a 0a a3626164"},
       {Bye{}, "91 0b"},
       {Nudge{}, "91 0c"},
+      {Ping{9}, "92 0d 09"},
+      {Pong{9}, "92 0e 09"},
   };
 }
 
@@ -108,7 +110,7 @@ TEST(Messages, fields_of_a_newer_peer_are_ignored) {
 }
 
 TEST(Messages, a_newer_peers_message_is_unsupported_not_corrupt) {
-  EXPECT_EQ(decode(from_hex("53573100 92 0d 01")).error().code(), ErrorCode::unsupported);
+  EXPECT_EQ(decode(from_hex("53573100 92 7f 01")).error().code(), ErrorCode::unsupported);
   EXPECT_EQ(decode(from_hex("53573100 91 00")).error().code(), ErrorCode::unsupported);
 }
 
