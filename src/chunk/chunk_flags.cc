@@ -32,12 +32,21 @@ Value::Map::iterator find(Value::Map& map, std::string_view name) {
   return std::find_if(map.begin(), map.end(), [&](const auto& entry) { return has_name(entry.first, name); });
 }
 
+// Filled afterwards: g++ 12 takes parts of an entry that is moved into its place for uninitialised when it
+// optimises fully.
+Value::Map::iterator insert(Value::Map& map, Value::Map::iterator place, std::string_view name, Value value) {
+  place = map.emplace(place);
+  place->first = Value(name);
+  place->second = std::move(value);
+  return place;
+}
+
 void set_flag(Value::Map& meta, std::ptrdiff_t place, std::string_view name, bool flag) {
   const auto known = find(meta, name);
   if (known != meta.end()) {
     known->second = flag_tensor(flag);
   } else {
-    meta.emplace(meta.begin() + std::min(place, std::ssize(meta)), Value(name), flag_tensor(flag));
+    insert(meta, meta.begin() + std::min(place, std::ssize(meta)), name, flag_tensor(flag));
   }
 }
 
@@ -52,7 +61,7 @@ Status set_flags(Value& payload, ChunkFlags flags) {
       return std::any_of(kAfterMeta.begin(), kAfterMeta.end(),
                          [&](std::string_view name) { return has_name(entry.first, name); });
     });
-    meta = fields->emplace(follows, Value("meta"), Value(Value::Map{}));
+    meta = insert(*fields, follows, "meta", Value(Value::Map{}));
   }
   auto* entries = meta->second.get_if<Value::Map>();
   if (entries == nullptr) {
