@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <thread>
 
+#include "die.hpp"
 #include "partner.hpp"
 #include "process_cost.hpp"
 #include "row.hpp"
@@ -26,11 +26,6 @@ constexpr std::uint64_t MiB = 1024 * KiB;
 constexpr double kFallAsleepUs = 50;
 // And one that spins, to be in its wait again after it said that it is ready.
 constexpr double kBeginToSpinUs = 5;
-
-[[noreturn]] void die(const std::string& what) {
-  std::fprintf(stderr, "stagewire bench: %s\n", what.c_str());
-  std::exit(1);
-}
 
 /// Times of one measurement, over all its rounds: percentiles within a round, then the median of the rounds.
 struct Times {
@@ -86,9 +81,7 @@ void Handoff::open(const std::string& route, WaitStrategy wait, std::uint64_t po
   config.memory_pool_size = pool_size;
   config.wait = wait;
   config.lease_share = 1;
-  auto made = Connector::create(config);
-  if (!made) die(made.error().to_string());
-  connector_ = std::move(*made);
+  connector_ = checked(Connector::create(config));
   Request request;
   request.kind = Request::open;
   request.pool_size = pool_size;
@@ -123,21 +116,15 @@ std::vector<double> Handoff::puts(std::uint64_t size, std::uint32_t count, bool 
     const std::string key = std::to_string(i);
     PoolBuffer buffer;
     if (small.empty()) {
-      auto taken = connector_->allocate(size, {.timeout = Milliseconds(60'000)});
-      if (!taken) die(taken.error().to_string());
-      buffer = std::move(*taken);
+      buffer = checked(connector_->allocate(size, {.timeout = Milliseconds(60'000)}));
     }
-    if (const auto watched = connector_->watch("1", "0", "go" + std::to_string(i + 1), nullptr); !watched)
-      die(watched.error().to_string());
-    const auto go_on =
-        connector_->get("1", "0", "go" + key, {.timeout = Milliseconds(60'000), .metadata = {}});
-    if (!go_on) die(go_on.error().to_string());
+    check(connector_->watch("1", "0", "go" + std::to_string(i + 1), nullptr));
+    checked(connector_->get("1", "0", "go" + key, {.timeout = Milliseconds(60'000), .metadata = {}}));
     for (const double start = now_us(); now_us() - start < (asleep ? kFallAsleepUs : kBeginToSpinUs);) {
     }
     stamp(small.empty() ? buffer.bytes().data() : small.data());
-    const auto put = small.empty() ? connector_->put("0", "1", key, std::move(buffer), {})
-                                   : connector_->put("0", "1", key, std::span<const std::byte>(small), {});
-    if (!put) die(put.error().to_string());
+    checked(small.empty() ? connector_->put("0", "1", key, std::move(buffer), {})
+                          : connector_->put("0", "1", key, std::span<const std::byte>(small), {}));
   }
   connector_->abandon_get("1", "0", "go" + std::to_string(count));
   return partner_.answer();
@@ -153,10 +140,8 @@ double Handoff::stream(std::uint64_t size, std::uint32_t count, std::uint32_t wi
   request.window = window;
   partner_.ask(request);
   for (std::uint32_t i = 0; i < count; ++i) {
-    auto buffer = connector_->allocate(size, {.timeout = Milliseconds(60'000)});
-    if (!buffer) die(buffer.error().to_string());
-    const auto put = connector_->put("0", "1", std::to_string(i), std::move(*buffer), {});
-    if (!put) die(put.error().to_string());
+    auto buffer = checked(connector_->allocate(size, {.timeout = Milliseconds(60'000)}));
+    checked(connector_->put("0", "1", std::to_string(i), std::move(buffer), {}));
   }
   return static_cast<double>(size) * (count - 1) / partner_.answer().at(0) / 1e3;
 }
@@ -284,27 +269,15 @@ void Handoff::idle() {
   open("auto", WaitStrategy::adaptive);
   // Both map the other's pool while they meet; that is not idling.
   std::this_thread::sleep_for(std::chrono::seconds(1));
-  Request request;
-  request.kind = Request::idle;
-  partner_.ask(request);
-  const double their_start = partner_.answer().at(0);
-  const double our_start = process_cpu_us();
-  const double start = now_us();
-  std::this_thread::sleep_for(std::chrono::seconds(3));
-  const double our_us = process_cpu_us() - our_start;
-  const double elapsed = now_us() - start;
-  partner_.ask(request);
-  const double their_us = partner_.answer().at(0) - their_start;
+  const double share = idle_share(partner_, 3);
   Row result;
   result.bench = "handoff";
   result.name = "idle";
   result.yardstick = "one core";
-  result.ratio = (our_us + their_us) / elapsed;
+  result.ratio = share;
   print(result, options_.json);
 
-  request.kind = Request::memory;
-  partner_.ask(request);
-  const double theirs = partner_.answer().at(0);
+  const double theirs = resident_bytes(partner_);
   const double ours = resident_bytes();
   for (const auto& [name, bytes] : {std::pair("memory-sender", ours), std::pair("memory-receiver", theirs)}) {
     result.name = name;

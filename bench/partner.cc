@@ -1,17 +1,19 @@
 #include "partner.hpp"
 
 #include <spawn.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <thread>
 
+#include "chunk_receiver.hpp"
+#include "die.hpp"
 #include "process_cost.hpp"
 #include "stagewire/connector.hpp"
 #include "yardsticks.hpp"
@@ -20,11 +22,7 @@ namespace stagewire::bench {
 namespace {
 
 constexpr Milliseconds kPatience{60'000};
-
-[[noreturn]] void die(const std::string& what) {
-  std::fprintf(stderr, "stagewire bench: %s\n", what.c_str());
-  std::exit(1);
-}
+constexpr timeval kLongestSilence{.tv_sec = 120, .tv_usec = 0};
 
 void write_all(int fd, const void* data, std::size_t size) {
   if (send(fd, data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) die("the other process is gone");
@@ -78,6 +76,14 @@ class PartnerSide {
         return zmq_open(request);
       case Request::zmq_receive:
         return zmq_receive(request);
+      case Request::chunks_open:
+        return chunks_.open(request);
+      case Request::chunks_load:
+        return chunks_.load(request);
+      case Request::chunks_receive:
+        return chunks_.receive(request);
+      case Request::chunks_end:
+        return chunks_.end();
       case Request::quit:
         return;
     }
@@ -94,20 +100,12 @@ class PartnerSide {
     config.wait = static_cast<WaitStrategy>(request.wait);
     config.sender_host = "127.0.0.1";
     config.sender_zmq_port = request.port;
-    auto made = Connector::create(config);
-    if (!made) die(made.error().to_string());
-    connector_ = std::move(*made);
+    connector_ = checked(Connector::create(config));
     answer({static_cast<double>(connector_->connection_info().zmq_port)});
   }
 
-  static void check(const Status& status) {
-    if (!status) die(status.error().to_string());
-  }
-
   Delivery get(std::uint32_t i) {
-    auto got = connector_->get("0", "1", std::to_string(i), {.timeout = kPatience, .metadata = {}});
-    if (!got) die(got.error().to_string());
-    return std::move(*got);
+    return checked(connector_->get("0", "1", std::to_string(i), {.timeout = kPatience, .metadata = {}}));
   }
 
   // Put-to-ready times: the sender's clock is in the first bytes of each payload. The next key is watched
@@ -118,8 +116,7 @@ class PartnerSide {
     const std::byte go_on{1};
     for (std::uint32_t i = 0; i < request.count; ++i) {
       check(connector_->watch("0", "1", std::to_string(i), nullptr));
-      const auto put = connector_->put("1", "0", "go" + std::to_string(i), std::span(&go_on, 1), {});
-      if (!put) die(put.error().to_string());
+      checked(connector_->put("1", "0", "go" + std::to_string(i), std::span(&go_on, 1), {}));
       const Delivery delivery = get(i);
       const double now = now_us();
       times.push_back(now - stamp_of(delivery.bytes().data()));
@@ -168,6 +165,7 @@ class PartnerSide {
 
   int socket_;
   std::unique_ptr<Connector> connector_;
+  ChunkPartner chunks_{[this](const std::vector<double>& numbers) { answer(numbers); }};
   void* zmq_context_ = nullptr;
   void* zmq_socket_ = nullptr;
 };
@@ -185,9 +183,11 @@ Partner::Partner() {
   std::string program = "/proc/self/exe", command = "bench", partner = "--partner",
               fd = std::to_string(kInherited);
   char* arguments[] = {program.data(), command.data(), partner.data(), fd.data(), nullptr};
+  const AllCores for_the_partner;
   const int failed = posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
   close(sockets[1]);
+  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &kLongestSilence, sizeof kLongestSilence);
   if (failed != 0) die(std::string("the second process does not start: ") + std::strerror(failed));
 }
 
@@ -204,11 +204,33 @@ void Partner::ask(const Request& request) const {
 
 std::vector<double> Partner::answer() const {
   std::uint64_t count = 0;
-  if (!read_all(socket_, &count, sizeof count)) die("the other process is gone");
-  std::vector<double> numbers(count);
-  if (count > 0 && !read_all(socket_, numbers.data(), count * sizeof(double)))
-    die("the other process is gone");
+  bool whole = read_all(socket_, &count, sizeof count);
+  std::vector<double> numbers(whole ? count : 0);
+  whole = whole && (count == 0 || read_all(socket_, numbers.data(), count * sizeof(double)));
+  if (!whole) die("the other process is gone, or has not answered for two minutes");
   return numbers;
+}
+
+double idle_share(const Partner& partner, double seconds) {
+  Request request;
+  request.kind = Request::idle;
+  partner.ask(request);
+  const double their_start = partner.answer().at(0);
+  const double our_start = process_cpu_us();
+  const double start = now_us();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  const double our_us = process_cpu_us() - our_start;
+  const double elapsed = now_us() - start;
+  partner.ask(request);
+  const double their_us = partner.answer().at(0) - their_start;
+  return (our_us + their_us) / elapsed;
+}
+
+double resident_bytes(const Partner& partner) {
+  Request request;
+  request.kind = Request::memory;
+  partner.ask(request);
+  return partner.answer().at(0);
 }
 
 int partner_main(int socket) {

@@ -11,10 +11,27 @@ namespace stagewire::bench {
 
 /// What the partner is asked for; one fixed-size record a request.
 struct Request {
-  enum Kind : std::uint32_t { open, receive, stream, idle, memory, zmq_open, zmq_receive, quit };
+  enum Kind : std::uint32_t {
+    open,
+    receive,
+    stream,
+    idle,
+    memory,
+    zmq_open,
+    zmq_receive,
+    chunks_open,
+    chunks_load,
+    chunks_receive,
+    chunks_end,
+    quit
+  };
   Kind kind = quit;
   std::uint32_t count = 0;
-  std::uint32_t window = 1;  ///< payloads under way at once
+  std::uint32_t window = 1;   ///< payloads under way at once
+  std::uint32_t run = 0;      ///< of chunks: which set of streams
+  std::uint32_t streams = 0;  ///< how many it has
+  bool query_pull = false;    ///< they are received by the original's scheme
+  bool one_by_one = false;    ///< each is answered to
   std::uint64_t size = 0;
   std::uint64_t pool_size = 0;
   std::int32_t port = 0;   ///< of the sender
@@ -30,7 +47,8 @@ class Partner {
   Partner(const Partner&) = delete;
   Partner& operator=(const Partner&) = delete;
   void ask(const Request& request) const;
-  /// What it answers to every request: numbers, whose meaning is the request's.
+  /// What it answers to every request: numbers, whose meaning is the request's. Ends the program when it is
+  /// gone, or silent for two minutes.
   std::vector<double> answer() const;
   pid_t pid() const { return pid_; }
 
@@ -38,6 +56,12 @@ class Partner {
   pid_t pid_ = -1;
   int socket_ = -1;
 };
+
+/// Processor time of both processes while neither is asked for anything for `seconds`, over that time: 1 is
+/// one core.
+double idle_share(const Partner& partner, double seconds);
+/// Resident bytes of the partner.
+double resident_bytes(const Partner& partner);
 
 /// The partner's own main function.
 int partner_main(int socket);

@@ -1,6 +1,7 @@
 #include "row.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,12 @@ std::string size_name(std::uint64_t size) {
   return std::to_string(size) + " B";
 }
 
+std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, std::abs(value) >= 1000 ? "%.0f" : "%.3g", value);
+  return text;
+}
+
 }  // namespace
 
 void print_header(bool json) {
@@ -23,16 +30,58 @@ void print_header(bool json) {
 
 void print(const Row& row, bool json) {
   if (json) {
-    nlohmann::ordered_json object = {{"bench", row.bench},         {"case", row.name},
-                                     {"size", row.size},           {"p50_us", row.p50_us},
-                                     {"p99_us", row.p99_us},       {"gb_per_s", row.gb_per_s},
-                                     {"yardstick", row.yardstick}, {"ratio", row.ratio}};
-    if (row.chunks_per_s > 0) object["chunks_per_s"] = row.chunks_per_s;
+    const nlohmann::ordered_json object = {{"bench", row.bench},         {"case", row.name},
+                                           {"size", row.size},           {"p50_us", row.p50_us},
+                                           {"p99_us", row.p99_us},       {"gb_per_s", row.gb_per_s},
+                                           {"yardstick", row.yardstick}, {"ratio", row.ratio}};
     std::printf("%s\n", object.dump().c_str());
   } else {
     std::printf("%-16s %10s %12.2f %12.2f %9.2f  %-16s %9.4g\n", row.name.c_str(),
                 size_name(row.size).c_str(), row.p50_us, row.p99_us, row.gb_per_s, row.yardstick.c_str(),
                 row.ratio);
+  }
+  std::fflush(stdout);
+}
+
+Aim at_least(const Finding& finding, double aim) {
+  return {"at least " + number_text(aim), finding.ratio() >= aim};
+}
+Aim at_most(const Finding& finding, double aim) {
+  return {"at most " + number_text(aim), finding.ratio() <= aim};
+}
+
+void print_finding_header(bool json) {
+  if (json) return;
+  std::printf("%-12s %7s  %-20s %10s  %-18s %10s %8s  %s\n", "case", "streams", "figure", "value",
+              "yardstick", "its value", "ratio", "aim");
+  std::fflush(stdout);
+}
+
+void print(const Finding& finding, bool json) {
+  if (json) {
+    nlohmann::ordered_json object = {{"bench", finding.bench},
+                                     {"case", finding.name},
+                                     {"streams", finding.streams},
+                                     {"figure", finding.figure},
+                                     {"value", finding.value}};
+    if (!finding.yardstick.empty()) {
+      object["yardstick"] = finding.yardstick;
+      object["yardstick_value"] = finding.yardstick_value;
+      object["ratio"] = finding.ratio();
+    }
+    if (finding.aim) {
+      object["aim"] = finding.aim->words;
+      object["met"] = finding.aim->met;
+    }
+    std::printf("%s\n", object.dump().c_str());
+  } else {
+    const bool compared = !finding.yardstick.empty();
+    const std::string aim = finding.aim ? finding.aim->words + (finding.aim->met ? ": met" : ": MISSED") : "";
+    std::printf("%-12s %7s  %-20s %10s  %-18s %10s %8s  %s\n", finding.name.c_str(),
+                finding.streams == 0 ? "" : std::to_string(finding.streams).c_str(), finding.figure.c_str(),
+                number_text(finding.value).c_str(), finding.yardstick.c_str(),
+                compared ? number_text(finding.yardstick_value).c_str() : "",
+                compared ? number_text(finding.ratio()).c_str() : "", aim.c_str());
   }
   std::fflush(stdout);
 }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -89,7 +88,27 @@ std::byte* pool_like(std::size_t size, int protection) {
   return static_cast<std::byte*>(memory);
 }
 
+// What the program was started with; the first core taken must not hide the second.
+const cpu_set_t& allowed_cores() {
+  static const cpu_set_t allowed = [] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof set, &set);
+    return set;
+  }();
+  return allowed;
+}
+
 }  // namespace
+
+AllCores::AllCores() {
+  CPU_ZERO(&before_);
+  sched_getaffinity(0, sizeof before_, &before_);
+  sched_setaffinity(0, sizeof(cpu_set_t), &allowed_cores());
+}
+AllCores::~AllCores() {
+  sched_setaffinity(0, sizeof before_, &before_);
+}
 
 double now_us() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch())
@@ -97,13 +116,7 @@ double now_us() {
 }
 
 void take_core(int index) {
-  // What the program was started with; the first core taken must not hide the second.
-  static const cpu_set_t allowed = [] {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    sched_getaffinity(0, sizeof set, &set);
-    return set;
-  }();
+  const cpu_set_t& allowed = allowed_cores();
   if (CPU_COUNT(&allowed) < 2) return;
   int seen = 0;
   for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {

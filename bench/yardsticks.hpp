@@ -1,6 +1,8 @@
 // What our figures are held against, measured in the same run on the same machine.
 #pragma once
 
+#include <sched.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,6 +15,19 @@ double now_us();
 /// Gives this process the `index`-th core that it may use, where there are two: each of the two processes has
 /// a core of its own, so that neither waits for the other's to be free.
 void take_core(int index);
+
+/// Undoes take_core() for this thread as long as it lives, so that a process which is started meanwhile may
+/// take a core of its own.
+class AllCores {
+ public:
+  AllCores();
+  ~AllCores();
+  AllCores(const AllCores&) = delete;
+  AllCores& operator=(const AllCores&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
 
 /// One-way times, microseconds, between two processes: one sleeps on a futex and is woken.
 std::vector<double> futex_one_way(int count);

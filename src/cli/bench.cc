@@ -1,12 +1,43 @@
 // stagewire bench NAME: measures against yardsticks taken in the same run.
 #include <CLI/CLI.hpp>
 
+#include "bench/chunks.hpp"
 #include "bench/handoff.hpp"
 #include "bench/partner.hpp"
 #include "cli/commands.hpp"
 #include "stagewire/log.hpp"
 
 namespace stagewire::cli {
+namespace {
+
+CLI::App* add_chunks(CLI::App& app, bench::ChunksOptions& options) {
+  CLI::App* chunks = app.add_subcommand("chunks", "streams of decode chunks between two stages");
+  chunks->add_flag("--json", options.json, "one JSON object a line");
+  chunks->add_option("--rounds", options.rounds, "of each measurement, in turn with its yardstick")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  chunks->add_option("--seconds", options.seconds_per_round, "about, for each round")
+      ->check(CLI::Range(0.01, 60.0))
+      ->capture_default_str();
+  chunks
+      ->add_option("--case", options.cases,
+                   "only these: rate, paced, wake, first-chunk, idle, memory; memory is measured when it is "
+                   "named, and not else")
+      ->check(CLI::IsMember({"rate", "paced", "wake", "first-chunk", "idle", "memory"}));
+  chunks
+      ->add_option("--scheme", options.schemes,
+                   "of rate and paced, only these: stagewire; query-pull, the original's way of receiving, "
+                   "which is the yardstick")
+      ->check(CLI::IsMember({"stagewire", "query-pull"}));
+  chunks->add_option("--streams", options.streams, "of rate and paced, instead of 1, 16 and 64")
+      ->check(CLI::Range(1, 1024));
+  chunks->add_option("--chunks", options.chunks, "of memory, about")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->capture_default_str();
+  return chunks;
+}
+
+}  // namespace
 
 int bench_command(int argc, char** argv) {
   CLI::App app("Measures handoffs between processes; every row names its yardstick, taken in the same run.",
@@ -28,6 +59,8 @@ int bench_command(int argc, char** argv) {
       ->add_option("--size", options.sizes,
                    "only these, for example 4KiB or 64MiB, of the cases that have several sizes")
       ->transform(CLI::AsSizeValue(false));
+  bench::ChunksOptions chunk_options;
+  CLI::App* chunks = add_chunks(app, chunk_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -35,6 +68,7 @@ int bench_command(int argc, char** argv) {
   }
   set_log_level(LogLevel::warning);
   if (partner >= 0) return bench::partner_main(partner);
+  if (chunks->parsed()) return bench::run_chunks(chunk_options);
   if (handoff->parsed()) return bench::run_handoff(options);
   std::fputs(app.help().c_str(), stderr);
   return kUsageError;
