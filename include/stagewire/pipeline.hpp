@@ -5,7 +5,8 @@
 //   starts nothing auto report = (*pipeline)->run(observer); // blocks until the end
 //
 // Each stage of the plan becomes a process, each edge a connector at both ends. The plan's `pipeline` names
-// what the stages do ("speech" when it names nothing); docs/serve.md describes it.
+// what the stages do ("speech" when it names nothing); docs/serve.md describes it. "speech" turns one file
+// into another; "qwen3_omni_moe" and "qwen2_5_omni" replay the traffic of these models for many requests.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +23,27 @@ namespace stagewire {
 
 enum class Rate {
   max,  ///< as fast as the stages go
-  real  ///< the first stage gives its audio out as a microphone would
+  real  ///< the first stage gives its audio out as a microphone would; a replay keeps to the model's times
+};
+
+/// What a replay consists of. Numbers start at 1.
+struct ReplayOptions {
+  std::uint64_t requests = 1;
+  std::uint64_t concurrency = 1;  ///< requests at once
+  std::uint64_t prompt_tokens = 100;
+  std::uint64_t output_tokens = 100;
+  std::string trace;       ///< a file that says when which request emits what; replaces the four above
+  std::uint64_t seed = 1;  ///< of the contents
 };
 
 struct PipelineOptions {
   DeployPlan plan;
-  std::string input;
-  std::string output;
+  std::string input;       ///< of "speech", else empty
+  std::string output;      ///< the same
+  ReplayOptions replay;    ///< of the others
   std::string stats_json;  ///< file for the report; empty = none
   Rate rate = Rate::max;
+  double speed = 1;  ///< with Rate::real: so many times as fast
   Milliseconds timeout{
       60'000};  ///< the longest that nothing may happen: to a stage that waits, and altogether
   /// What to run for a stage: its program must call run_stage_process() with the number that follows
@@ -54,15 +67,29 @@ struct EdgeReport {
   STAGEWIRE_API std::string route() const;  ///< "eager", or "eager 118, read 2" when there were several
 };
 
+/// One request of a replay.
+struct RequestReport {
+  std::string id;
+  std::string error;  ///< empty: done, and every byte was what it had to be
+  double audio_seconds = 0;
+  double run_seconds = 0;           ///< from its start to its last chunk checked, or to its failure
+  double first_packet_seconds = 0;  ///< from its start to its first frame of audio; 0 = there was none
+  double real_time_factor() const { return audio_seconds > 0 ? run_seconds / audio_seconds : 0; }
+};
+
+/// For "speech" the figures are those of its one request, for a replay those of the whole run.
 struct PipelineReport {
+  std::string pipeline;
   std::string request_id;
   std::string input;
   std::string output;
-  std::vector<EdgeReport> edges;  ///< in the order of the stages
-  double audio_seconds = 0;
-  double run_seconds = 0;           ///< from the request's start to its last sample written
-  double first_packet_seconds = 0;  ///< from the request's start to its first sample written
+  std::vector<EdgeReport> edges;        ///< in the order of the stages
+  std::vector<RequestReport> requests;  ///< of a replay
+  double audio_seconds = 0;             ///< of requests that were done
+  double run_seconds = 0;               ///< from the start to the last sample written, or chunk checked
+  double first_packet_seconds = 0;      ///< from the start to the first sample written, or frame checked
   double real_time_factor() const { return audio_seconds > 0 ? run_seconds / audio_seconds : 0; }
+  STAGEWIRE_API std::size_t failed_count() const;  ///< of the requests
 };
 
 STAGEWIRE_API std::string to_text(const PipelineReport& report);
@@ -84,11 +111,18 @@ class Pipeline {
   STAGEWIRE_API static Result<std::unique_ptr<Pipeline>> create(const PipelineOptions& options);
   virtual ~Pipeline() = default;
 
-  /// Runs the request; once. Blocks until every stage process has ended, which it sees to. On success the
-  /// output file is there, whole; on failure it is as it was before, and the error names the stage that
-  /// failed first. The calling thread must live as long: the stages die with it.
+  /// Runs the request, or the requests; once. Blocks until every stage process has ended, which it sees to.
+  /// On success the output file is there, whole; on failure it is as it was before, and the error names the
+  /// stage that failed first. A replay succeeds when each request has come to an end: the report says which
+  /// failed. The calling thread must live as long: the stages die with it.
   virtual Result<PipelineReport> run(PipelineObserver& observer) = 0;
 };
+
+/// The pipeline that replays this model: "qwen3_omni_moe" for "Qwen/Qwen3-Omni-30B-A3B-Instruct", also as the
+/// last part of a path. `invalid_argument` names the models that there are.
+STAGEWIRE_API Result<std::string> pipeline_of_model(std::string_view model);
+/// Whether the pipeline of this name is a replay. False for names that are none.
+STAGEWIRE_API bool is_replay(std::string_view pipeline);
 
 /// The life of a stage process, on the other side of `pipeline_fd` (which it takes); returns the exit status.
 STAGEWIRE_API int run_stage_process(int pipeline_fd);

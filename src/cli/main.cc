@@ -22,7 +22,8 @@ constexpr std::array kCommands{
     Command{"bench", "how fast payloads pass from process to process, against yardsticks", bench_command},
     Command{"check", "what a deploy file comes to, or all that is wrong with it", check_command},
     Command{"doctor", "what this machine can do, and what to change", doctor_command},
-    Command{"serve", "runs a pipeline of stage processes over one input", serve_command},
+    Command{"serve", "runs a pipeline of stage processes: over one input, or as a replay of a model",
+            serve_command},
 };
 
 void print_usage(std::FILE* out) {

@@ -1,4 +1,4 @@
-// stagewire serve: runs the pipeline of a deploy file over one input (docs/serve.md).
+// stagewire serve: runs the pipeline of a deploy file (docs/serve.md).
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -7,29 +7,18 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/serve_arguments.hpp"
 #include "stagewire/deploy.hpp"
 #include "stagewire/pipeline.hpp"
 
 namespace stagewire::cli {
 namespace {
-
-struct Arguments {
-  std::string deploy_config;
-  std::string input;
-  std::string output;
-  std::string stats_json;
-  std::vector<std::string> overrides;
-  Rate rate = Rate::max;
-  double timeout_s = 60;
-  bool log_stats = false;
-};
 
 void complain(const std::string& text) {
   std::fprintf(stderr, "stagewire serve: error: %s\n", text.c_str());
@@ -97,28 +86,8 @@ class Console final : public PipelineObserver {
   bool drawn_ = false;
 };
 
-void define(CLI::App& app, Arguments& arguments) {
-  app.add_option("--deploy-config", arguments.deploy_config, "the deploy YAML: stages, edges, connectors")
-      ->required();
-  app.add_option("--input", arguments.input, "WAV file to read")->required();
-  app.add_option("--output", arguments.output, "WAV file to write; it appears when it is whole")->required();
-  app.add_option("--set", arguments.overrides, "PATH=VALUE: as if the deploy file said so; may be repeated")
-      ->allow_extra_args(false);
-  app.add_flag("--log-stats", arguments.log_stats, "print routes, sizes, rates and latencies at the end");
-  app.add_option("--stats-json", arguments.stats_json, "file to write the same to, as JSON");
-  app.add_option("--rate", arguments.rate,
-                 "max: as fast as it goes; real: as a microphone would give the input")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, Rate>{{"max", Rate::max}, {"real", Rate::real}}))
-      ->default_str("max");
-  app.add_option("--timeout", arguments.timeout_s,
-                 "seconds after which a stage, or a run, that nothing happens to fails")
-      ->check(CLI::Range(0.001, 1e6))
-      ->capture_default_str();
-}
-
 /// The plan, or every error of the file, printed.
-std::optional<DeployPlan> load_plan(const Arguments& arguments) {
+std::optional<DeployPlan> load_plan(const ServeArguments& arguments) {
   DeployOptions options;
   options.overrides = arguments.overrides;
   DeployResult loaded = load_deploy(arguments.deploy_config, options);
@@ -128,18 +97,38 @@ std::optional<DeployPlan> load_plan(const Arguments& arguments) {
   return std::nullopt;
 }
 
-int serve(const Arguments& arguments) {
+/// What a run came to, for the one who started it.
+int present(const PipelineReport& report, bool log_stats) {
+  if (log_stats) std::fputs(to_text(report).c_str(), stdout);
+  if (report.requests.empty()) {
+    std::printf("wrote %s: %.2f s of audio\n", report.output.c_str(), report.audio_seconds);
+    return 0;
+  }
+  const std::size_t failed = report.failed_count();
+  const std::size_t done = report.requests.size() - failed;
+  std::printf("replayed %zu request%s, %.2f s of audio, every byte checked\n", done, done == 1 ? "" : "s",
+              report.audio_seconds);
+  std::fflush(stdout);
+  for (const RequestReport& request : report.requests) {
+    if (!request.error.empty()) complain("request " + request.id + " failed: " + request.error);
+  }
+  if (failed > 0)
+    complain(std::to_string(failed) + " of " + std::to_string(report.requests.size()) + " requests failed");
+  return failed == 0 ? 0 : kRunError;
+}
+
+int serve(const CLI::App& app, const ServeArguments& arguments) {
   auto plan = load_plan(arguments);
   if (!plan) return kUsageError;
   const StopSignals signals;
   PipelineOptions options;
   options.plan = std::move(*plan);
-  options.input = arguments.input;
-  options.output = arguments.output;
-  options.stats_json = arguments.stats_json;
-  options.rate = arguments.rate;
-  options.timeout = Milliseconds(std::lround(arguments.timeout_s * 1e3));
   options.stop_fd = signals.fd();
+  const Status applied = apply_arguments(app, arguments, options);
+  if (!applied.ok()) {
+    complain(applied.error().message());
+    return kUsageError;
+  }
   const auto pipeline = Pipeline::create(options);
   if (!pipeline.ok()) {
     complain(pipeline.error().message());
@@ -154,9 +143,7 @@ int serve(const Arguments& arguments) {
     complain(signal.empty() ? report.error().to_string() : "interrupted by " + signal);
     return kRunError;
   }
-  if (arguments.log_stats) std::fputs(to_text(*report).c_str(), stdout);
-  std::printf("wrote %s: %.2f s of audio\n", report->output.c_str(), report->audio_seconds);
-  return 0;
+  return present(*report, arguments.log_stats);
 }
 
 /// A stage process is started without the options that a user must give.
@@ -168,9 +155,10 @@ bool is_stage_process(int argc, char** argv) {
 
 int serve_command(int argc, char** argv) {
   if (is_stage_process(argc, argv)) return run_stage_process(std::atoi(argv[4]));
-  Arguments arguments;
-  CLI::App app("Runs the pipeline of a deploy file over one input.", "stagewire serve");
-  define(app, arguments);
+  ServeArguments arguments;
+  CLI::App app("Runs the pipeline of a deploy file: over one input, or as a replay of a model's traffic.",
+               "stagewire serve");
+  define_options(app, arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -179,7 +167,7 @@ int serve_command(int argc, char** argv) {
     complain(std::string(error.what()) + " (stagewire serve --help lists the options)");
     return kUsageError;
   }
-  return serve(arguments);
+  return serve(app, arguments);
 }
 
 }  // namespace stagewire::cli

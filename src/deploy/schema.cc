@@ -24,7 +24,9 @@ constexpr double kMaxCount = 1'000'000;
 constexpr KeySpec kTopLevel[] = {
     row("base_config", kText,
         "A file that this one is laid over, relative to this file; it may have a base of its own."),
-    row("pipeline", kText, "Registry key of a structural variant of the pipeline."),
+    row("pipeline", kText,
+        "Registry key of a structural variant of the pipeline; `stagewire serve` runs `speech`, "
+        "`qwen3_omni_moe` and `qwen2_5_omni`."),
     row("async_chunk", kBoolean,
         "Stages hand over chunks as they are made, not whole results; a single stage has nothing to hand "
         "over and runs with false.")

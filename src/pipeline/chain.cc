@@ -18,8 +18,8 @@ Status check_stage(const StagePlan& stage, bool pipeline_streams, const Pipeline
     return cannot_run(definition, "runs one process a stage, stage ", stage.stage_id, " has num_replicas ",
                       stage.num_replicas, ": set it to 1");
   }
-  if (!stage.async_chunk || !pipeline_streams) {
-    return cannot_run(definition, "streams, but async_chunk is false for stage ", stage.stage_id,
+  if (!definition.is_replay() && (!stage.async_chunk || !pipeline_streams)) {
+    return cannot_run(definition, "only streams, but async_chunk is false for stage ", stage.stage_id,
                       ": set it to true");
   }
   if (Status status = definition.check_options(stage.chunk_options); !status.ok()) {

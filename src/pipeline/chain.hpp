@@ -9,7 +9,8 @@
 namespace stagewire::pipeline {
 
 /// First stage first; points into the plan. An error says what in the plan the pipeline cannot run: the
-/// stages must be as many as it has, joined one after the other, one process each, and stream.
+/// stages must be as many as it has, joined one after the other, one process each, and stream unless it is a
+/// replay.
 Result<std::vector<const StagePlan*>> chain_of(const DeployPlan& plan, const PipelineDefinition& definition);
 
 /// The edge between two stages of such a chain.

@@ -76,12 +76,39 @@ TEST(Chain, refuses_what_the_pipeline_does_not_do) {
   expect_refused(plan, "stage 1: bad is no option");
 }
 
-TEST(Pipelines, speech_is_the_default_and_others_are_refused_with_the_list) {
+TEST(Chain, a_replay_also_hands_over_whole_results) {
+  DeployPlan plan = plan_of({0, 1, 2}, {{0, 1}, {1, 2}});
+  plan.async_chunk = false;
+  for (StagePlan& stage : plan.stages) stage.async_chunk = false;
+  for (const char* name : {"qwen3_omni_moe", "qwen2_5_omni"}) {
+    const auto definition = find_pipeline(name);
+    ASSERT_TRUE(definition.ok()) << definition.error().to_string();
+    EXPECT_TRUE(is_replay(name));
+    EXPECT_TRUE(chain_of(plan, **definition).ok());
+  }
+}
+
+TEST(Pipelines, a_model_is_known_by_the_last_part_of_its_name) {
+  EXPECT_EQ(*pipeline_of_model("Qwen/Qwen3-Omni-30B-A3B-Instruct"), "qwen3_omni_moe");
+  EXPECT_EQ(*pipeline_of_model("/models/Qwen2.5-Omni-7B/"), "qwen2_5_omni");
+  EXPECT_EQ(*pipeline_of_model("Qwen2.5-Omni-7B"), "qwen2_5_omni");
+  for (const char* name : {"", "/", "Qwen/Qwen3-Omni-30B-A3B-Thinking", "Qwen2.5-Omni-7B-AWQ"}) {
+    const auto unknown = pipeline_of_model(name);
+    ASSERT_FALSE(unknown.ok()) << name;
+    EXPECT_THAT(unknown.error().message(),
+                HasSubstr("there are: Qwen/Qwen3-Omni-30B-A3B-Instruct, Qwen/Qwen2.5-Omni-7B"));
+  }
+}
+
+TEST(Pipelines, speech_is_the_default_and_unknown_ones_are_refused_with_the_list) {
   EXPECT_EQ((*find_pipeline(""))->name, "speech");
   EXPECT_EQ(*find_pipeline("speech"), *find_pipeline(""));
-  const auto unknown = find_pipeline("qwen3_omni_moe");
+  EXPECT_FALSE(is_replay(""));
+  EXPECT_FALSE(is_replay("bagel"));
+  const auto unknown = find_pipeline("bagel");
   ASSERT_FALSE(unknown.ok());
-  EXPECT_THAT(unknown.error().message(), HasSubstr("set `pipeline` to one of: speech"));
+  EXPECT_THAT(unknown.error().message(),
+              HasSubstr("set `pipeline` to one of: speech, qwen3_omni_moe, qwen2_5_omni"));
 }
 
 }  // namespace

@@ -76,7 +76,8 @@ Status ConnectorContext::send(const Value& payload) {
 Status ConnectorContext::pace(base::Duration since_first) {
   if (!assignment_.real_time) return {};
   if (!first_pace_) first_pace_ = base::steady_clock().now();
-  return control_.wait_until(*first_pace_ + since_first);
+  return control_.wait_until(*first_pace_ +
+                             std::chrono::duration_cast<base::Duration>(since_first / assignment_.speed));
 }
 
 void ConnectorContext::report_progress(double audio_seconds) {
@@ -85,12 +86,19 @@ void ConnectorContext::report_progress(double audio_seconds) {
 }
 
 Done ConnectorContext::done() {
-  const Health health = connector_.health();
-  Done done;
-  done.at_us = now_us();
+  Done done = received_by(connector_);
   done.last_chunk_at_us = last_received_us_;
   done.chunks = received_;
   done.bytes = received_bytes_;
+  return done;
+}
+
+Done received_by(Connector& connector) {
+  const Health health = connector.health();
+  Done done;
+  done.at_us = now_us();
+  done.chunks = health.gets;
+  done.bytes = health.bytes_got;
   done.eager = health.eager;
   done.lease = health.lease;
   done.read = health.read;

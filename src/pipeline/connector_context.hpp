@@ -46,6 +46,9 @@ class ConnectorContext final : public StageContext {
   std::optional<base::TimePoint> first_pace_;
 };
 
+/// What a stage's connector has received by now; without last_chunk_at_us, which it does not know.
+Done received_by(Connector& connector);
+
 /// The time now on CLOCK_MONOTONIC, which is the same in all processes of a host.
 std::int64_t now_us();
 

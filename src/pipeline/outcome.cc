@@ -7,15 +7,16 @@
 #include "base/text.hpp"
 
 namespace stagewire::pipeline {
-namespace {
-
-bool died_in_silence(const StageOutcome& outcome) {
-  return !outcome.failed && outcome.exit && outcome.order != 0;
-}
 
 bool is_consequence(ErrorCode code) {
   return code == ErrorCode::unavailable || code == ErrorCode::closed || code == ErrorCode::cancelled ||
          code == ErrorCode::timeout;
+}
+
+namespace {
+
+bool died_in_silence(const StageOutcome& outcome) {
+  return !outcome.failed && outcome.exit && outcome.order != 0;
 }
 
 /// Lower is more likely the cause.

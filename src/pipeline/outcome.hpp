@@ -25,6 +25,9 @@ struct StageOutcome {
   std::string who() const;  ///< "stage 1 (encoder, pid 4711)"
 };
 
+/// Whether an error of this kind looks like the consequence of another stage's.
+bool is_consequence(ErrorCode code);
+
 /// The error that ended a run that failed. A stage that died without a word comes first: peers notice a death
 /// and complain of it, often sooner than it is seen here. Next what a stage failed of on its own, last what
 /// looks like the consequence of another stage's end; among equals the earliest.

@@ -12,6 +12,7 @@
 #include "pipeline/chain.hpp"
 #include "pipeline/output_file.hpp"
 #include "pipeline/pipelines.hpp"
+#include "pipeline/replay_report.hpp"
 #include "pipeline/supervisor.hpp"
 
 namespace stagewire {
@@ -24,10 +25,6 @@ std::string make_request_id() {
   return base::text("serve-", ::getpid(), "-", number);
 }
 
-double seconds_between(std::int64_t from_us, std::int64_t to_us) {
-  return static_cast<double>(to_us - from_us) / 1e6;
-}
-
 class PipelineImpl final : public Pipeline {
  public:
   PipelineImpl(PipelineOptions options, const PipelineDefinition& definition)
@@ -38,7 +35,11 @@ class PipelineImpl final : public Pipeline {
   Result<PipelineReport> run(PipelineObserver& observer) override;
 
  private:
+  Status prepare_file();
+  Status prepare_replay();
+  Status prepare_stats();
   RunOptions run_options() const;
+  Assignment assignment_of(std::size_t position) const;
   PipelineReport make_report(const RunTimes& times, const std::vector<Done>& stages) const;
   Status present(const PipelineReport& report);
 
@@ -47,8 +48,11 @@ class PipelineImpl final : public Pipeline {
   std::string request_id_;
   std::vector<const StagePlan*> chain_;  // in options_.plan
   double audio_seconds_ = 0;
-  std::optional<OutputFile> output_;  // until presented
+  RequestPlan requests_;               // of a replay
+  std::optional<RequestBoard> board_;  // of a replay
+  std::optional<OutputFile> output_;   // until presented; of a pipeline from file to file
   std::optional<OutputFile> stats_;
+  bool has_run_ = false;
 };
 
 Status PipelineImpl::prepare() {
@@ -59,12 +63,38 @@ Status PipelineImpl::prepare() {
   auto chain = chain_of(options_.plan, definition_);
   if (!chain.ok()) return chain.error().with_context(options_.plan.file);
   chain_ = std::move(*chain);
+  if (!(options_.speed > 0)) {
+    return base::error(ErrorCode::invalid_argument, "the speed must be above 0, it is ", options_.speed);
+  }
+  if (Status status = definition_.is_replay() ? prepare_replay() : prepare_file(); !status.ok())
+    return status;
+  return prepare_stats();
+}
+
+Status PipelineImpl::prepare_file() {
   const auto audio_seconds = definition_.check_input(options_.input);
   if (!audio_seconds.ok()) return audio_seconds.error();
   audio_seconds_ = *audio_seconds;
   auto output = OutputFile::create(options_.output);
   if (!output.ok()) return output.error();
   output_.emplace(std::move(*output));
+  return {};
+}
+
+Status PipelineImpl::prepare_replay() {
+  if (!options_.input.empty() || !options_.output.empty()) {
+    return base::error(ErrorCode::invalid_argument, "the pipeline \"", definition_.name,
+                       "\" is a replay: it has no input and no output file");
+  }
+  auto requests = definition_.plan_requests(options_.replay, chain_.front()->async_chunk);
+  if (!requests.ok()) return requests.error();
+  requests_ = std::move(*requests);
+  for (const PlannedRequest& request : requests_.requests) audio_seconds_ += request.audio_seconds;
+  board_.emplace(requests_.requests.size(), requests_.concurrency, chain_.size());
+  return {};
+}
+
+Status PipelineImpl::prepare_stats() {
   if (options_.stats_json.empty()) return {};
   if (options_.stats_json == options_.output) {
     return base::error(ErrorCode::invalid_argument, "the output and the statistics cannot both be ",
@@ -83,30 +113,42 @@ RunOptions PipelineImpl::run_options() const {
   run.total_seconds = audio_seconds_;
   run.stop_fd = options_.stop_fd;
   for (std::size_t i = 0; i < chain_.size(); ++i) {
-    const bool last = i + 1 == chain_.size();
     StageLaunch launch;
     launch.name = definition_.stages[i].name;
     launch.environment = chain_[i]->env;
-    launch.assignment.pipeline = definition_.name;
-    launch.assignment.position = i;
-    launch.assignment.stage_id = chain_[i]->stage_id;
-    launch.assignment.upstream = i == 0 ? -1 : chain_[i - 1]->stage_id;
-    launch.assignment.downstream = last ? -1 : chain_[i + 1]->stage_id;
-    launch.assignment.request_id = request_id_;
-    launch.assignment.input = options_.input;
-    launch.assignment.output_fd = last ? output_->fd() : -1;
-    launch.assignment.real_time = options_.rate == Rate::real;
-    launch.assignment.timeout_ms = options_.timeout.count();
-    launch.assignment.chunk_options = chain_[i]->chunk_options;
-    launch.assignment.connector = *chain_[i]->connector;
+    launch.assignment = assignment_of(i);
     run.stages.push_back(std::move(launch));
   }
   return run;
 }
 
+Assignment PipelineImpl::assignment_of(std::size_t position) const {
+  const StagePlan& stage = *chain_[position];
+  const bool last = position + 1 == chain_.size();
+  Assignment assignment;
+  assignment.pipeline = definition_.name;
+  assignment.position = position;
+  assignment.stage_id = stage.stage_id;
+  assignment.upstream = position == 0 ? -1 : chain_[position - 1]->stage_id;
+  assignment.downstream = last ? -1 : chain_[position + 1]->stage_id;
+  assignment.request_id = request_id_;
+  assignment.input = options_.input;
+  assignment.output_fd = last && output_ ? output_->fd() : -1;
+  assignment.real_time = options_.rate == Rate::real;
+  assignment.speed = options_.speed;
+  assignment.async_chunk = stage.async_chunk;
+  assignment.replay = options_.replay;
+  assignment.timeout_ms = options_.timeout.count();
+  assignment.chunk_options = stage.chunk_options;
+  assignment.connector = *stage.connector;
+  return assignment;
+}
+
 Result<PipelineReport> PipelineImpl::run(PipelineObserver& observer) {
-  if (!output_) return base::error(ErrorCode::closed, "a pipeline runs once");
-  Supervisor supervisor(run_options(), observer);
+  if (std::exchange(has_run_, true)) return base::error(ErrorCode::closed, "a pipeline runs once");
+  RunOptions run = run_options();
+  if (board_) run.board = &*board_;
+  Supervisor supervisor(std::move(run), observer);
   if (Status status = supervisor.run(); !status.ok()) {
     output_.reset();
     stats_.reset();
@@ -119,6 +161,7 @@ Result<PipelineReport> PipelineImpl::run(PipelineObserver& observer) {
 
 PipelineReport PipelineImpl::make_report(const RunTimes& times, const std::vector<Done>& stages) const {
   PipelineReport report;
+  report.pipeline = definition_.name;
   report.request_id = request_id_;
   report.input = options_.input;
   report.output = options_.output;
@@ -145,17 +188,25 @@ PipelineReport PipelineImpl::make_report(const RunTimes& times, const std::vecto
     edge.latency_p99_us = done.latency_p99_us;
     report.edges.push_back(std::move(edge));
   }
+  if (board_) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < chain_.size(); ++i)
+      names.push_back(base::text("stage ", chain_[i]->stage_id, " (", definition_.stages[i].name, ")"));
+    const double speed = options_.rate == Rate::real ? options_.speed : 0;
+    add_requests(requests_, board_->outcomes(), names, {times.started_us, speed}, report);
+  }
   return report;
 }
 
 Status PipelineImpl::present(const PipelineReport& report) {
-  OutputFile output = std::move(*std::exchange(output_, std::nullopt));
   if (stats_) {
     const std::string text = to_json(report);
     OutputFile stats = std::move(*std::exchange(stats_, std::nullopt));
     if (Status status = stats.write(text); !status.ok()) return status;
     if (Status status = stats.present(); !status.ok()) return status;
   }
+  if (!output_) return {};
+  OutputFile output = std::move(*std::exchange(output_, std::nullopt));
   return output.present();
 }
 

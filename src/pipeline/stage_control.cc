@@ -25,6 +25,7 @@ void StageControl::listen() {
   const std::lock_guard lock(mutex_);
   stop_ = true;
   changed_.notify_all();
+  if (order_callback_) order_callback_();
   if (callback_) callback_();
 }
 
@@ -38,11 +39,32 @@ bool StageControl::take(Result<std::optional<Message>> message) {
     start_ = std::move(*start);
   } else if (std::holds_alternative<Finish>(**message)) {
     finish_ = Finish{};
+  } else if (auto* admit = std::get_if<Admit>(&**message)) {
+    take_order(*admit);
+  } else if (auto* give_up = std::get_if<GiveUp>(&**message)) {
+    take_order(std::move(*give_up));
   } else {
     return false;
   }
   changed_.notify_all();
   return true;
+}
+
+void StageControl::take_order(Order order) {
+  orders_.push_back(std::move(order));
+  if (order_callback_) order_callback_();
+}
+
+Result<std::vector<Order>> StageControl::take_orders() {
+  const std::lock_guard lock(mutex_);
+  if (stop_) return stopped();
+  return std::exchange(orders_, {});
+}
+
+void StageControl::on_order(std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  order_callback_ = std::move(callback);
+  if ((stop_ || !orders_.empty()) && order_callback_) order_callback_();
 }
 
 Error StageControl::stopped() const {

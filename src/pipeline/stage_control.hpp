@@ -6,11 +6,16 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <variant>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "pipeline/control_channel.hpp"
 
 namespace stagewire::pipeline {
+
+/// What a replay's stage is told while it runs.
+using Order = std::variant<Admit, GiveUp>;
 
 /// Every function may be called from any thread. A channel that ends, or says what cannot be understood,
 /// means stop.
@@ -32,6 +37,12 @@ class StageControl {
   /// Blocks until the pipeline stops this stage, at most `limit`.
   void wait_for_stop(base::Duration limit);
 
+  /// What has come since the last call; `cancelled` when the pipeline stops.
+  Result<std::vector<Order>> take_orders();
+  /// `callback` runs, on another thread, whenever take_orders() has something new. Must not block. An empty
+  /// one takes the last one back: it is not running any more when this returns.
+  void on_order(std::function<void()> callback);
+
   /// `callback` runs once, on another thread, when the pipeline stops this stage; or here and now when it has
   /// already. Must not block. An empty one takes the last one back: it is not running any more when this
   /// returns.
@@ -40,6 +51,7 @@ class StageControl {
  private:
   void listen();
   bool take(Result<std::optional<Message>> message);  // false = the end
+  void take_order(Order order);                       // with mutex_ held
   template <typename T>
   Result<T> wait_for(std::optional<T>& value);
   Error stopped() const;
@@ -50,8 +62,10 @@ class StageControl {
   std::optional<Assignment> assignment_;
   std::optional<Start> start_;
   std::optional<Finish> finish_;
+  std::vector<Order> orders_;
   bool stop_ = false;
   std::function<void()> callback_;
+  std::function<void()> order_callback_;
   std::thread thread_;  // last: it uses all of the above
 };
 

@@ -5,6 +5,9 @@
 //                 <------------------ Ready (where it listens)
 //     Start       ------------------>   runs its stage function (all at once, when all are ready)
 //                 <------------------ Progress ...
+//     Admit ...   ------------------>   (replays) begins with requests
+//                 <------------------ RequestEnded ...
+//     GiveUp ...  ------------------>   ends a request that failed elsewhere
 //                 <------------------ Done, or Failed
 //     Finish      ------------------>   closes its connector and ends (when all are done)
 //   or Stop, at any time: close and end now. A channel that ends means the same.
@@ -17,6 +20,7 @@
 #include <variant>
 
 #include "stagewire/connector.hpp"
+#include "stagewire/pipeline.hpp"
 
 namespace stagewire::pipeline {
 
@@ -30,6 +34,9 @@ struct Assignment {
   std::string input;
   int output_fd = -1;  ///< in the stage process
   bool real_time = false;
+  double speed = 1;  ///< in real time: so many times as fast
+  bool async_chunk = true;
+  ReplayOptions replay;
   std::int64_t timeout_ms = 0;
   std::map<std::string, std::int64_t> chunk_options;
   ConnectorConfig connector;
@@ -43,6 +50,27 @@ struct Ready {
 struct Start {
   std::string upstream_host;  ///< empty: no stage before this one
   int upstream_port = 0;
+};
+
+/// Requests are known by their numbers, which count from 0 in the order in which they are admitted.
+struct Admit {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+struct GiveUp {
+  std::uint64_t request = 0;
+  std::string reason;
+};
+
+/// A stage is through with a request.
+struct RequestEnded {
+  std::uint64_t request = 0;
+  bool ok = false;
+  ErrorCode code = ErrorCode::failed;  ///< unless ok
+  std::string message;
+  std::int64_t first_at_us = 0;  ///< when its first frames came; 0 = none, or a stage where none come
+  std::int64_t at_us = 0;
 };
 
 struct Progress {
@@ -69,7 +97,8 @@ struct Failed {
 struct Finish {};
 struct Stop {};
 
-using Message = std::variant<Assignment, Ready, Start, Progress, Done, Failed, Finish, Stop>;
+using Message =
+    std::variant<Assignment, Ready, Start, Admit, GiveUp, Progress, RequestEnded, Done, Failed, Finish, Stop>;
 
 std::string encode_message(const Message& message);
 /// `corrupt` says what is wrong with the text.

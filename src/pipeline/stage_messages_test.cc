@@ -26,6 +26,11 @@ auto fields_of(const ConnectorConfig& config) {
   return std::make_tuple(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
 }
 
+auto fields_of(const ReplayOptions& options) {
+  const auto& [a, b, c, d, e, f] = options;
+  return std::make_tuple(a, b, c, d, e, f);
+}
+
 TEST(StageMessages, an_assignment_travels_with_every_field_of_the_connector) {
   Assignment sent;
   sent.pipeline = "speech";
@@ -37,6 +42,9 @@ TEST(StageMessages, an_assignment_travels_with_every_field_of_the_connector) {
   sent.input = "in \"quoted\".wav";
   sent.output_fd = 4;
   sent.real_time = true;
+  sent.speed = 2.5;
+  sent.async_chunk = false;
+  sent.replay = {7, 3, 1'000, 200, "run.jsonl", 1ULL << 63};
   sent.timeout_ms = 1'234;
   sent.chunk_options = {{"codec_chunk_frames", 25}};
   sent.connector = {11,        Role::dual, "::1", 50'052, "shm", "mlx5_0", 3ULL << 33,         "cuda",
@@ -48,12 +56,19 @@ TEST(StageMessages, an_assignment_travels_with_every_field_of_the_connector) {
       std::tie(sent.pipeline, sent.position, sent.stage_id, sent.upstream, sent.downstream, sent.request_id));
   EXPECT_EQ(std::tie(got.input, got.output_fd, got.real_time, got.timeout_ms, got.chunk_options),
             std::tie(sent.input, sent.output_fd, sent.real_time, sent.timeout_ms, sent.chunk_options));
+  EXPECT_EQ(std::tie(got.speed, got.async_chunk), std::tie(sent.speed, sent.async_chunk));
+  EXPECT_EQ(fields_of(got.replay), fields_of(sent.replay));
   EXPECT_EQ(fields_of(got.connector), fields_of(sent.connector));
 }
 
 TEST(StageMessages, the_others_travel_whole) {
   EXPECT_EQ(round_trip(Ready{"10.0.0.1", 4711}).port, 4711);
   EXPECT_EQ(round_trip(Start{"::1", 4711}).upstream_host, "::1");
+  EXPECT_EQ(round_trip(Admit{5, 59}).count, 59U);
+  EXPECT_EQ(round_trip(GiveUp{5, "stage 1 failed"}).reason, "stage 1 failed");
+  const RequestEnded ended = round_trip(RequestEnded{5, false, ErrorCode::corrupt, "row 7", 11, 12});
+  EXPECT_EQ(std::tie(ended.request, ended.ok, ended.code, ended.message, ended.first_at_us, ended.at_us),
+            std::make_tuple(5U, false, ErrorCode::corrupt, "row 7", 11, 12));
   EXPECT_EQ(round_trip(Progress{1.5, 1LL << 50}).at_us, 1LL << 50);
   const Failed failed = round_trip(Failed{ErrorCode::conflict, "port 1 is taken"});
   EXPECT_EQ(failed.code, ErrorCode::conflict);

@@ -46,6 +46,10 @@ Status work(StageControl& control, std::unique_ptr<Connector>& connector) {
   if (!start.ok()) return start.error();
   if (!start->upstream_host.empty())
     connector->update_sender_info(start->upstream_host, start->upstream_port);
+  if ((*definition)->replay != nullptr) {
+    ReplayContext context{*assignment, *connector, control};
+    return (*definition)->replay(context);
+  }
   ConnectorContext context(*assignment, *connector, control);
   if (Status status = (*definition)->run(context); !status.ok()) return status;
   if (Status status = control.send(context.done()); !status.ok()) return status;

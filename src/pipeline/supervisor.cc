@@ -123,12 +123,36 @@ void Supervisor::take_message(std::size_t index, Message message) {
   } else if (auto* failed = std::get_if<Failed>(&message)) {
     stage.failed = std::move(*failed);
     note_failure(stage);
+  } else if (const auto* ended = std::get_if<RequestEnded>(&message)) {
+    note_request(index, *ended);
   } else if (const auto* progress = std::get_if<Progress>(&message);
              progress != nullptr && index + 1 == stages_.size()) {
-    if (times_.first_packet_us == 0) times_.first_packet_us = progress->at_us;
+    if (times_.first_packet_us == 0 && progress->audio_seconds > 0) times_.first_packet_us = progress->at_us;
     observer_.on_progress(progress->audio_seconds, options_.total_seconds,
                           static_cast<double>(progress->at_us - times_.started_us) / 1e6);
   }
+}
+
+void Supervisor::note_request(std::size_t index, const RequestEnded& ended) {
+  Stage& stage = stages_[index];
+  const auto first_failure = options_.board != nullptr
+                                 ? options_.board->note(index, ended)
+                                 : base::error(ErrorCode::corrupt, "it ended a request, and there is none");
+  if (!first_failure.ok()) {
+    stage.failed = Failed{first_failure.error().code(), first_failure.error().message()};
+    return note_failure(stage);
+  }
+  if (*first_failure) {
+    send_all(GiveUp{ended.request, base::text("it failed at stage ", stage.stage_id, " (", stage.name,
+                                              "): ", ended.message)});
+  }
+  admit_requests();
+}
+
+void Supervisor::admit_requests() {
+  const auto now = base::steady_clock().now().time_since_epoch();
+  const auto now_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+  if (const auto admit = options_.board->admit(now_us)) send_all(*admit);
 }
 
 void Supervisor::take_output(Stage& stage) {
@@ -177,6 +201,7 @@ void Supervisor::send_start() {
     // A stage that is gone shows it by its end.
     static_cast<void>(stages_[i].channel.send(start, /*wait=*/false));
   }
+  if (options_.board != nullptr) admit_requests();
 }
 
 void Supervisor::send_all(const Message& message) {

@@ -11,6 +11,7 @@
 #include "pipeline/control_channel.hpp"
 #include "pipeline/outcome.hpp"
 #include "pipeline/output_lines.hpp"
+#include "pipeline/request_board.hpp"
 #include "stagewire/pipeline.hpp"
 
 namespace stagewire::pipeline {
@@ -27,6 +28,7 @@ struct RunOptions {
   Milliseconds timeout{60'000};
   double total_seconds = 0;  ///< of audio, for on_progress()
   int stop_fd = -1;
+  RequestBoard* board = nullptr;  ///< of a replay; outlives the run
 };
 
 struct RunTimes {
@@ -78,6 +80,8 @@ class Supervisor {
   void take_output(Stage& stage);
   void take_exit(std::size_t index);
   void note_failure(Stage& stage);
+  void note_request(std::size_t index, const RequestEnded& ended);
+  void admit_requests();
   void advance();
   void send_start();
   void send_all(const Message& message);

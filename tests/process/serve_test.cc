@@ -178,7 +178,7 @@ TEST_F(Serve, R14_bad_deploy_files_are_refused) {
   expect_refused(start(example(), {"--set", "connectors.speech.extra.backend_type=xgmi"}), "xgmi");
   expect_refused(start(example(), {"--set", "connectors.speech.extra.codec_chunk_frames=0"}),
                  "codec_chunk_frames");
-  expect_refused(start(example(), {"--set", "pipeline=qwen3_omni_moe"}), "set `pipeline` to one of: speech");
+  expect_refused(start(example(), {"--set", "pipeline=bagel"}), "set `pipeline` to one of: speech");
 }
 
 TEST_F(Serve, R12_a_port_that_is_taken_ends_the_run_and_is_named) {

@@ -1,0 +1,36 @@
+// The command line of `stagewire serve`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stagewire/pipeline.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace stagewire::cli {
+
+struct ServeArguments {
+  std::string model;
+  bool omni = false;
+  std::string deploy_config;
+  std::string input;
+  std::string output;
+  std::string stats_json;
+  std::vector<std::string> overrides;
+  std::string rate = "max";
+  double timeout_s = 60;
+  bool log_stats = false;
+  ReplayOptions replay;
+};
+
+void define_options(CLI::App& app, ServeArguments& arguments);
+
+/// What CLI11 cannot say of options by themselves: which go with which, for the pipeline that the deploy file
+/// names. Completes `options`, whose plan is there already. `invalid_argument` says what to do.
+Status apply_arguments(const CLI::App& app, const ServeArguments& arguments, PipelineOptions& options);
+
+}  // namespace stagewire::cli
