@@ -64,7 +64,7 @@ Status Sender::save(const ChunkRequest& request, const Value& output, const Step
   } else {
     copied = step->copy.assign(output);
   }
-  const std::lock_guard lock(mutex_);
+  const Turn turn(*this);
   if (!copied) {
     recycle(step);
     return copied.error().with_context(base::text("save of ", request.external_id));
@@ -101,7 +101,7 @@ Status Sender::save(const ChunkRequest& request, const Value& output, const Step
 }
 
 void Sender::finish(std::string_view external_id) {
-  const std::lock_guard lock(mutex_);
+  const Turn turn(*this);
   Lane* const lane = find(external_id);
   if (lane == nullptr || !lane->open || stopping_) return;
   lane->open = false;
@@ -111,7 +111,7 @@ void Sender::finish(std::string_view external_id) {
 }
 
 void Sender::abort(std::string_view external_id, std::string_view reason) {
-  const std::lock_guard lock(mutex_);
+  const Turn turn(*this);
   if (stopping_) return;
   // Also of a request that is not known (yet): its receiver may wait already.
   Lane& lane = lane_of(external_id);
@@ -157,7 +157,7 @@ void Sender::count(ChunkCounters& counters) const {
 void Sender::receiver_gave_up(std::string_view key, const Error& reason) {
   const auto parsed = parse_chunk_key(key, edge_.from, edge_.to);
   if (!parsed) return;
-  const std::lock_guard lock(mutex_);
+  const Turn turn(*this);
   if (stopping_) return;
   Lane& lane = lane_of(parsed->first);
   if (lane.hearing_out) return;
@@ -219,7 +219,6 @@ void Sender::make_ready(Lane& lane) {
   lane.next_ready = nullptr;
   (first_ready_ == nullptr ? first_ready_ : last_ready_->next_ready) = &lane;
   last_ready_ = &lane;
-  wake_.notify_one();
 }
 
 std::uint64_t Sender::start_wait(Lane& lane, WaitFor what) {

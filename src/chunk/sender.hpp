@@ -40,7 +40,7 @@ class PastRequests {
   std::optional<Past> take(std::string_view external_id);
 
  private:
-  static constexpr std::size_t kMost = 4096;
+  static constexpr std::size_t kMost = 1024;
   base::StringMap<Past> past_;
   std::deque<std::string> order_;
 };
@@ -105,6 +105,23 @@ class Sender : public std::enable_shared_from_this<Sender> {
       std::string internal_id;
       std::optional<Value> payload;  ///< waits for space
     } work;
+  };
+
+  /// Holds mutex_, and wakes the worker when that is free again, so that it need not wait for it.
+  class Turn {
+   public:
+    explicit Turn(Sender& sender) : sender_(sender), lock_(sender.mutex_) {}
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() {
+      const bool ready = sender_.first_ready_ != nullptr;
+      lock_.unlock();
+      if (ready) sender_.wake_.notify_one();
+    }
+
+   private:
+    Sender& sender_;
+    std::unique_lock<std::mutex> lock_;
   };
 
   // sender.cc

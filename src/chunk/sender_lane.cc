@@ -128,7 +128,7 @@ bool Sender::wait_for_space(Lane& lane) {
 }
 
 void Sender::space_granted(std::uint64_t ticket, Result<PoolBuffer> buffer) {
-  const std::lock_guard lock(mutex_);
+  const Turn turn(*this);
   // If it was interrupted the block goes back.
   if (Lane* const lane = end_wait(ticket)) lane->granted.emplace(std::move(buffer));
 }
@@ -149,7 +149,7 @@ bool Sender::hear_out_receivers(Lane& lane) {
   connector_.catch_up(edge_.space_timeout, [weak = weak_from_this(), ticket](const Status& status) {
     const auto self = weak.lock();
     if (!self) return;
-    const std::lock_guard lock(self->mutex_);
+    const Turn turn(*self);
     Lane* const waiting = self->end_wait(ticket);
     if (waiting == nullptr) return;
     waiting->hearing_out = false;
