@@ -206,9 +206,10 @@ class Connector {
                        std::function<void(Status)> callback) = 0;
   /// This side no longer wants the key: waiting gets end with `cancelled`, the sender is told.
   virtual void abandon_get(std::string_view from_stage, std::string_view to_stage, std::string_view key) = 0;
-  /// Calls back, on a thread of the library (it must neither block nor call the connector), with each internal key of ours that a
-  /// receiver gave up by abandon_get(), or waited for or read when it was lost. `taken`: it had the payload
-  /// already. One listener at a time; an empty one ends it, and has the last call over when it returns.
+  /// Calls back, on a thread of the library (it must neither block nor call the connector), with each
+  /// internal key of ours that a receiver gave up by abandon_get(), or waited for or read when it was lost.
+  /// `taken`: it had the payload already. One listener at a time; an empty one ends it, and has the last call
+  /// over when it returns.
   using AbandonListener = std::function<void(std::string_view key, bool taken, const Error& reason)>;
   virtual void on_abandoned(AbandonListener listener) = 0;
   /// Calls back, once and on a thread of the library (it must not block), when everything has been heard that

@@ -255,7 +255,7 @@ TEST_F(Omni, R14_without_an_amd_gpu_the_file_for_cpus_is_named) {
                    dir_.file("tmp"));
   EXPECT_EQ(run.wait().text(), "ended with exit status 2");
   EXPECT_THAT(run.output(), AllOf(HasSubstr("xgmi cannot be used: "), HasSubstr("AMD GPU"),
-                                  HasSubstr("qwen3_omni_moe_cpu.yaml runs the same stages without a GPU")));
+                                  HasSubstr("qwen3_omni_moe_cpu.yaml has the same stages without a GPU")));
 }
 
 }  // namespace
