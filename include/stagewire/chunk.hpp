@@ -36,10 +36,11 @@ class ChunkProcessor {
  public:
   virtual ~ChunkProcessor() = default;
   /// `output`: what the model made in this step, a map; None when there is only the end to be told.
-  /// `terminal`: the request, or its segment, ends with this call. nullopt: nothing to send yet. The returned
-  /// value's views are valid until the next call for the same request.
-  virtual Result<std::optional<Value>> process(const ChunkRequest& request, const Value& output,
-                                               bool terminal) = 0;
+  /// `terminal`: the request, or its segment, ends with this call. nullptr: nothing to send yet. The payload
+  /// stays the processor's, so that it is built once for many chunks; the caller may set fields of its
+  /// `meta`. It and its views are valid until the next call for the same request, end_segment() and forget()
+  /// included.
+  virtual Result<Value*> process(const ChunkRequest& request, const Value& output, bool terminal) = 0;
   /// Drops what belongs to the segment that ended.
   virtual void end_segment(std::string_view external_id) = 0;
   /// Drops everything of the request.

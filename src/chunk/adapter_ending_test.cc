@@ -143,7 +143,7 @@ TEST(ChunkEnding, a_stage_that_closes_tells_those_who_wait) {
 
 class FailingProcessor final : public ChunkProcessor {
  public:
-  Result<std::optional<Value>> process(const ChunkRequest& request, const Value&, bool) override {
+  Result<Value*> process(const ChunkRequest& request, const Value&, bool) override {
     if (request.external_id == "throws") throw std::runtime_error("no such layer");
     return Error(ErrorCode::invalid_argument, "no such layer");
   }

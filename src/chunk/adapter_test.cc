@@ -139,12 +139,12 @@ class SpyProcessor final : public ChunkProcessor {
     std::string speaker;
   };
   explicit SpyProcessor(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
-  Result<std::optional<Value>> process(const ChunkRequest& request, const Value& output, bool) override {
+  Result<Value*> process(const ChunkRequest& request, const Value& output, bool) override {
     seen_->prompts.emplace_back(request.prompt_ids.begin(), request.prompt_ids.end());
     seen_->outputs.emplace_back(request.output_ids.begin(), request.output_ids.end());
     seen_->speaker = request.speaker;
     seen_->data.push_back(output.find("embed")->find("decode")->get_if<TensorView>()->data);
-    return std::optional<Value>();
+    return static_cast<Value*>(nullptr);
   }
   void end_segment(std::string_view) override {}
   void forget(std::string_view) override {}

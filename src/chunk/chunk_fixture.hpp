@@ -26,9 +26,11 @@ class PlainProcessor final : public ChunkProcessor {
   };
   explicit PlainProcessor(std::shared_ptr<Log> log = nullptr) : log_(std::move(log)) {}
 
-  Result<std::optional<Value>> process(const ChunkRequest&, const Value& output, bool) override {
-    if (output.is_none()) return std::optional<Value>();
-    return std::optional<Value>(output);
+  Result<Value*> process(const ChunkRequest& request, const Value& output, bool) override {
+    if (output.is_none()) return static_cast<Value*>(nullptr);
+    Value& payload = payloads_[std::string(request.external_id)];
+    payload = output;
+    return &payload;
   }
   void end_segment(std::string_view id) override {
     if (log_) log_->ended_segments.emplace_back(id);
@@ -39,6 +41,7 @@ class PlainProcessor final : public ChunkProcessor {
 
  private:
   const std::shared_ptr<Log> log_;
+  std::map<std::string, Value> payloads_;
 };
 
 /// Waits for what another thread does; false when it has not done it for very long.

@@ -103,7 +103,8 @@ class Sender : public std::enable_shared_from_this<Sender> {
       std::int64_t next_chunk = 0;
       std::vector<std::int64_t> prompt_ids, output_ids;
       std::string internal_id;
-      std::optional<Value> payload;  ///< waits for space
+      Value* payload = nullptr;  ///< the processor's, or `end`; waits for space
+      Value end;                 ///< a chunk that only says that it is the last
     } work;
   };
 
@@ -144,7 +145,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   bool serve(Lane& lane, const SavedStep& step, std::optional<Result<PoolBuffer>> granted,
              const std::optional<Status>& heard_out);
   bool serve_step(Lane& lane, const SavedStep& step);
-  Result<std::optional<Value>> process(Lane& lane, const SavedStep& step);
+  Result<Value*> process(Lane& lane, const SavedStep& step);
   bool put(Lane& lane, const SavedStep& step);
   bool wait_for_space(Lane& lane);
   void space_granted(std::uint64_t ticket, Result<PoolBuffer> buffer);

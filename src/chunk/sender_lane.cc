@@ -69,11 +69,12 @@ bool Sender::serve_step(Lane& lane, const SavedStep& step) {
   }
   step.prompt_ids.apply(work.prompt_ids);
   step.output_ids.apply(work.output_ids);
-  Result<std::optional<Value>> payload = process(lane, step);
+  const Result<Value*> payload = process(lane, step);
   Status usable = payload ? Status() : Status(payload.error());
-  if (usable && !*payload && !step.terminal()) return true;
+  if (usable && *payload == nullptr && !step.terminal()) return true;
   if (usable) {
-    work.payload = *payload ? std::move(**payload) : Value(Value::Map{});
+    if (*payload == nullptr) work.end = Value(Value::Map{});
+    work.payload = *payload != nullptr ? *payload : &work.end;
     usable = set_flags(*work.payload, step.flags);
   }
   if (usable) return put(lane, step);
@@ -82,7 +83,7 @@ bool Sender::serve_step(Lane& lane, const SavedStep& step) {
   return true;
 }
 
-Result<std::optional<Value>> Sender::process(Lane& lane, const SavedStep& step) {
+Result<Value*> Sender::process(Lane& lane, const SavedStep& step) {
   const Lane::Work& work = lane.work;
   const ChunkRequest request{step.internal_id, lane.external_id, work.prompt_ids, work.output_ids,
                              step.resumable,   step.speaker,     step.language};
@@ -109,7 +110,7 @@ bool Sender::wait_for_space(Lane& lane) {
     const std::lock_guard lock(mutex_);
     if (lane.given_up) return false;  // it is looked at before this step, next time
     if (lane.aborting) {
-      lane.work.payload.reset();
+      lane.work.payload = nullptr;
       ++counters_.discarded;
       return true;
     }
@@ -174,7 +175,7 @@ void Sender::put_granted(Lane& lane, const SavedStep& step, Result<PoolBuffer> b
 
 void Sender::after_put(Lane& lane, const SavedStep& step, const Result<PutResult>& put) {
   Lane::Work& work = lane.work;
-  work.payload.reset();
+  work.payload = nullptr;
   if (!put) {
     fail(lane, work.next_chunk, put.error());
     if (step.flags.finished) forget(lane, true);
@@ -264,7 +265,7 @@ void Sender::give_up(Lane& lane, const GivenUp& given_up) {
 void Sender::fail(Lane& lane, std::int64_t chunk, const Error& error) {
   Lane::Work& work = lane.work;
   work.failed = true;
-  work.payload.reset();
+  work.payload = nullptr;
   const Error told =
       error.with_context(base::text("chunk ", chunk, " of ", lane.external_id, " to stage ", edge_.to));
   tell(lane, chunk, told.to_string());

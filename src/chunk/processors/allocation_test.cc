@@ -52,7 +52,7 @@ std::size_t allocations(PerRequestProcessor<State>& processor, const TestRequest
   int chunk_count = 0;
   const std::size_t before = allocation_count;
   for (int i = 0; i < steps; ++i) {
-    const auto payload = processor.step(view, output, false);
+    const auto payload = processor.process(view, output, false);
     if (!payload.ok() || *payload == nullptr) continue;
     chunk_count += encode(**payload, target).ok() ? 1 : 0;
   }

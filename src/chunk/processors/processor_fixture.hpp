@@ -151,7 +151,7 @@ inline std::optional<Value> processed(ChunkProcessor& processor, const TestReque
                                       const Value& output, bool terminal = false) {
   auto payload = processor.process(request.view(), output, terminal);
   EXPECT_TRUE(payload.ok()) << payload.error().to_string();
-  return payload.ok() ? *payload : std::nullopt;
+  return payload.ok() && *payload != nullptr ? std::optional<Value>(**payload) : std::nullopt;
 }
 
 }  // namespace stagewire::chunk

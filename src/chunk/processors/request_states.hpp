@@ -37,18 +37,6 @@ class RequestStates {
 template <typename State>
 class PerRequestProcessor : public ChunkProcessor {
  public:
-  /// process() without a copy of the payload's tree, and so without an allocation once a request's chunks
-  /// have their form. The payload belongs to the request's state and is valid until the next call for the
-  /// request; nullptr: nothing to send yet. An error leaves the state as it was.
-  virtual Result<Value*> step(const ChunkRequest& request, const Value& output, bool terminal) = 0;
-
-  Result<std::optional<Value>> process(const ChunkRequest& request, const Value& output,
-                                       bool terminal) final {
-    Result<Value*> payload = step(request, output, terminal);
-    if (!payload.ok()) return payload.error();
-    if (*payload == nullptr) return std::optional<Value>();
-    return std::optional<Value>(**payload);
-  }
   void end_segment(std::string_view external_id) final {
     if (State* state = states_.find(external_id)) state->end_segment();
   }

@@ -2,8 +2,8 @@
 
 namespace stagewire::chunk {
 
-Result<Value*> Talker2Code2WavAsyncChunk::step(const ChunkRequest& request, const Value& output,
-                                               bool terminal) {
+Result<Value*> Talker2Code2WavAsyncChunk::process(const ChunkRequest& request, const Value& output,
+                                                  bool terminal) {
   frames_.clear();
   if (Status status = append_frames(request, output, form_, false, frames_); !status.ok())
     return status.error();

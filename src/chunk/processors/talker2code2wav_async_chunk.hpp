@@ -22,7 +22,7 @@ class Talker2Code2WavAsyncChunk final : public PerRequestProcessor<TalkerStream>
   Talker2Code2WavAsyncChunk(const CodecForm& form, const WindowSizes& sizes) : form_(form), sizes_(sizes) {}
 
  private:
-  Result<Value*> step(const ChunkRequest& request, const Value& output, bool terminal) override;
+  Result<Value*> process(const ChunkRequest& request, const Value& output, bool terminal) override;
   Value* payload_of(const CodeWindow::Window& window, Value& payload) const;
 
   CodecForm form_;

@@ -6,8 +6,8 @@
 
 namespace stagewire::chunk {
 
-Result<Value*> Talker2Code2WavFullPayload::step(const ChunkRequest& request, const Value& output,
-                                                bool terminal) {
+Result<Value*> Talker2Code2WavFullPayload::process(const ChunkRequest& request, const Value& output,
+                                                   bool terminal) {
   WholeTalkerStream* const known = states_.find(request.external_id);
   if (known != nullptr && known->sent) known->end_segment();
   frames_.clear();

@@ -26,7 +26,7 @@ class Talker2Code2WavFullPayload : public PerRequestProcessor<WholeTalkerStream>
   const CodecForm& form() const { return form_; }
 
  private:
-  Result<Value*> step(const ChunkRequest& request, const Value& output, bool terminal) final;
+  Result<Value*> process(const ChunkRequest& request, const Value& output, bool terminal) final;
 
   const CodecForm form_;
   const bool allow_open_;

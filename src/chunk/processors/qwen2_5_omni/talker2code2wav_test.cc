@@ -102,7 +102,7 @@ TEST_F(Qwen25Talker, codes_out_of_range_are_refused) {
 
 class Qwen25WholeTalker : public ::testing::Test {
  protected:
-  Result<std::optional<Value>> end(const std::vector<std::vector<std::int64_t>>& steps) {
+  Result<Value*> end(const std::vector<std::vector<std::int64_t>>& steps) {
     for (const auto& codes : steps) {
       const TestTensor tensor = TestTensor::codes(codes, 0);
       EXPECT_FALSE(processed(*processor, request, codes_output(tensor)));

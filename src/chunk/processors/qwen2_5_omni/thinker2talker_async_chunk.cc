@@ -49,8 +49,8 @@ void ThinkerStream::end_segment() {
   progress.end_segment();
 }
 
-Result<Value*> Thinker2TalkerAsyncChunk::step(const ChunkRequest& request, const Value& output,
-                                              bool terminal) {
+Result<Value*> Thinker2TalkerAsyncChunk::process(const ChunkRequest& request, const Value& output,
+                                                 bool terminal) {
   ThinkerStream* const known = states_.find(request.external_id);
   const PromptProgress progress = known != nullptr ? known->progress : PromptProgress();
   const auto rows = read_rows(request, output, progress.most_rows(request));

@@ -33,7 +33,7 @@ struct ThinkerStream {
 /// half the bytes travel.
 class Thinker2TalkerAsyncChunk final : public PerRequestProcessor<ThinkerStream> {
  private:
-  Result<Value*> step(const ChunkRequest& request, const Value& output, bool terminal) override;
+  Result<Value*> process(const ChunkRequest& request, const Value& output, bool terminal) override;
 };
 
 }  // namespace stagewire::chunk::qwen2_5_omni

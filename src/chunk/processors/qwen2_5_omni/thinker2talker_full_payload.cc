@@ -64,8 +64,8 @@ void WholeThinkerStream::end_segment() {
   sent = false;
 }
 
-Result<Value*> Thinker2TalkerFullPayload::step(const ChunkRequest& request, const Value& output,
-                                               bool terminal) {
+Result<Value*> Thinker2TalkerFullPayload::process(const ChunkRequest& request, const Value& output,
+                                                  bool terminal) {
   WholeThinkerStream* const known = states_.find(request.external_id);
   if (known != nullptr && known->sent) known->end_segment();
   const auto rows =

@@ -23,7 +23,7 @@ struct WholeThinkerStream {
 /// and finished. An end without rows is an error: the talker would wait for ever.
 class Thinker2TalkerFullPayload final : public PerRequestProcessor<WholeThinkerStream> {
  private:
-  Result<Value*> step(const ChunkRequest& request, const Value& output, bool terminal) override;
+  Result<Value*> process(const ChunkRequest& request, const Value& output, bool terminal) override;
 };
 
 }  // namespace stagewire::chunk::qwen2_5_omni

@@ -34,7 +34,7 @@ struct ThinkerStream {
 /// with hidden_states.output and ids.output.
 class Thinker2TalkerAsyncChunk final : public PerRequestProcessor<ThinkerStream> {
  private:
-  Result<Value*> step(const ChunkRequest& request, const Value& output, bool terminal) override;
+  Result<Value*> process(const ChunkRequest& request, const Value& output, bool terminal) override;
 };
 
 }  // namespace stagewire::chunk::qwen3_omni

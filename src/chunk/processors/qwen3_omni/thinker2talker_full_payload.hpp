@@ -26,7 +26,7 @@ struct WholeThinkerStream {
 /// talker would wait for ever.
 class Thinker2TalkerFullPayload final : public PerRequestProcessor<WholeThinkerStream> {
  private:
-  Result<Value*> step(const ChunkRequest& request, const Value& output, bool terminal) override;
+  Result<Value*> process(const ChunkRequest& request, const Value& output, bool terminal) override;
 };
 
 }  // namespace stagewire::chunk::qwen3_omni
