@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <thread>
+#include <unordered_map>
 
 #include "die.hpp"
 #include "yardsticks.hpp"
@@ -18,11 +19,17 @@ constexpr double kFallAsleepUs = 50;
 /// Sends what is saved as it is.
 class AsMade final : public ChunkProcessor {
  public:
-  Result<std::optional<Value>> process(const ChunkRequest&, const Value& output, bool) override {
-    return output.is_none() ? std::optional<Value>() : std::optional<Value>(output);
+  Result<Value*> process(const ChunkRequest& request, const Value& output, bool) override {
+    if (output.is_none()) return static_cast<Value*>(nullptr);
+    Value& payload = payloads_[std::string(request.external_id)];
+    payload = output;
+    return &payload;
   }
   void end_segment(std::string_view) override {}
-  void forget(std::string_view) override {}
+  void forget(std::string_view external_id) override { payloads_.erase(std::string(external_id)); }
+
+ private:
+  std::unordered_map<std::string, Value> payloads_;  ///< by external id
 };
 
 std::unique_ptr<ChunkProcessor> make_processor(bool as_made) {

@@ -49,8 +49,8 @@ class OmniFarEnd : public ::testing::TestWithParam<Case> {
           request.internal_id, request.external_id, request.prompt_ids, request.output_ids, false, "", ""};
       auto payload = (*processor)->process(about, output.value, last);
       EXPECT_TRUE(payload.ok()) << payload.error().to_string();
-      if (!payload.ok() || (!*payload && !last)) continue;
-      Value chunk = *payload ? std::move(**payload) : Value(Value::Map{{"meta", Value::Map{}}});
+      if (!payload.ok() || (*payload == nullptr && !last)) continue;
+      Value chunk = *payload != nullptr ? **payload : Value(Value::Map{{"meta", Value::Map{}}});
       chunk.find("meta")->get_if<Value::Map>()->emplace_back("finished", last);
       std::vector<std::byte> bytes(encoded_size(chunk).value());
       EXPECT_TRUE(encode(chunk, bytes).ok());
