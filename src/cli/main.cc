@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <exception>
 #include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/standard_streams.hpp"
 
 namespace stagewire::cli {
 namespace {
@@ -85,5 +87,13 @@ int run(int argc, char** argv) {
 }  // namespace stagewire::cli
 
 int main(int argc, char** argv) {
-  return stagewire::cli::run(argc, argv);
+  using namespace stagewire::cli;
+  if (!open_missing_streams()) return kRunError;
+  int status = kRunError;
+  try {
+    status = run(argc, argv);
+  } catch (const std::exception& failure) {  // memory, or a thread, that cannot be had
+    std::fprintf(stderr, "stagewire: error: %s\n", failure.what());
+  }
+  return finish_output(status);
 }

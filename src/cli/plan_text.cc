@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/shown.hpp"
+
 namespace stagewire::cli {
 namespace {
 
@@ -14,7 +16,7 @@ std::string port_text(int port) {
 
 void print_stage(std::ostringstream& out, const StagePlan& stage, const DeployPlan& plan) {
   out << "  stage " << stage.stage_id;
-  if (!stage.devices.empty()) out << ", devices " << stage.devices;
+  if (!stage.devices.empty()) out << ", devices " << shown(stage.devices);
   if (stage.num_replicas != 1) out << ", " << stage.num_replicas << " replicas";
   if (stage.async_chunk != plan.async_chunk) out << ", without chunks";
   if (stage.connector) {
@@ -32,7 +34,7 @@ void print_stage(std::ostringstream& out, const StagePlan& stage, const DeployPl
     out << ": no edge";
   }
   out << "\n";
-  for (const auto& [name, value] : stage.env) out << "    env " << name << "=" << value << "\n";
+  for (const auto& [name, value] : stage.env) out << "    env " << name << "=" << shown(value) << "\n";
   for (const auto& [name, value] : stage.engine_options)
     out << "    engine " << name << ": " << value << "\n";
 }
@@ -96,7 +98,7 @@ std::string plan_text(const DeployPlan& plan) {
   std::ostringstream out;
   out << plan.file << ": " << plan.stages.size() << " stages, " << plan.edges.size() << " edges, "
       << (plan.async_chunk ? "in chunks" : "in whole results") << "\n";
-  if (!plan.pipeline.empty()) out << "  pipeline " << plan.pipeline << "\n";
+  if (!plan.pipeline.empty()) out << "  pipeline " << shown(plan.pipeline) << "\n";
   for (const auto& [name, value] : plan.engine_options) out << "  engine " << name << ": " << value << "\n";
   out << "stages\n";
   for (const StagePlan& stage : plan.stages) print_stage(out, stage, plan);
