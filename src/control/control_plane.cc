@@ -13,12 +13,12 @@
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "base/secret_key.hpp"
 #include "base/text.hpp"
 #include "control/control_errors.hpp"
 #include "control/event_set.hpp"
 #include "control/host_address.hpp"
 #include "control/peer_complaints.hpp"
-#include "control/secret_key.hpp"
 
 namespace stagewire::control {
 namespace {
@@ -197,7 +197,7 @@ Status ZmqControlPlane::open_keys() {
     return base::error(ErrorCode::unsupported,
                        "a secret key needs a libzmq with CURVE (libsodium), this one has none");
   }
-  Result<std::string> secret = z85_secret_key(options_.secret_key);
+  Result<std::string> secret = base::z85_secret_key(options_.secret_key);
   if (!secret) return secret.error();
   std::array<char, kKeySize + 1> key{};
   if (zmq_curve_public(key.data(), secret->c_str()) != 0) {

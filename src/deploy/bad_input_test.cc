@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "deploy/test_support.hpp"
 #include "deploy/yaml_reader.hpp"
 
@@ -269,6 +271,89 @@ TEST(BadInput, a_flood_of_errors_is_cut_and_counted) {
   auto result = parse(text);
   EXPECT_EQ(result.diagnostics.size(), Diagnostics::kMaxShown + 1);
   EXPECT_THAT(result.diagnostics.back().message, HasSubstr("50 more"));
+}
+
+TEST(BadInput, R14_quotes_that_are_not_closed_are_found_where_they_open) {
+  EXPECT_EQ(error_text(parse("foo: 'abc\n  - stage_id: 1\n")),
+            "test.yaml:1:6: error: these quotes are not closed before the end of the text\n");
+  EXPECT_EQ(error_text(parse("\xEF\xBB\xBFpipeline: x\nfoo: &a \"it's \\\"\nbar: ''\n")),
+            "test.yaml:2:9: error: these quotes are not closed before the end of the text\n");
+  EXPECT_THAT(error_text(parse("async_chunk: true\n\"stages\n")), HasSubstr("test.yaml:2:1: error: "));
+  EXPECT_EQ(all_text(parse("pipeline: 'it''s'\r\nstages: [{stage_id: 0, \"description\": \"a \\\" # ' b\"}]\n"
+                           "# it's a comment\n")),
+            "test.yaml:2:40: note: stages.0: kept for the engine: description\n");
+}
+
+TEST(BadInput, R14_nothing_between_two_commas_is_no_value) {
+  EXPECT_THAT(error_text(parse("stages: [{stage_id: 0},, {stage_id: 1}]\n")),
+              HasSubstr("test.yaml:1:24: error: nothing stands before this comma"));
+  EXPECT_THAT(error_text(parse("stages: [{stage_id: 0, list: [,a]}]\n")), HasSubstr("before this comma"));
+  EXPECT_EQ(error_text(parse("stages: [{stage_id: 0, list: [a, null, ~, b: ,],},]\n")), "");
+}
+
+TEST(BadInput, R16_an_empty_secret_key_does_not_mean_none) {
+  const std::string there = "test.yaml:2:67: error: connectors.speech.extra.secret_key: ";
+  EXPECT_THAT(error_text(parse(speech_yaml("secret_key: \"\""))), HasSubstr(there + "is empty"));
+  unsetenv("STAGEWIRE_TEST_KEY");
+  EXPECT_THAT(error_text(parse(speech_yaml("secret_key: \"${STAGEWIRE_TEST_KEY}\""))),
+              HasSubstr("is not set"));
+  EXPECT_THAT(error_text(parse(speech_yaml("secret_key: \"${STAGEWIRE_TEST_KEY:-}\""))),
+              HasSubstr(there + "is empty"));
+  setenv("STAGEWIRE_TEST_KEY", "", 1);
+  EXPECT_THAT(error_text(parse(speech_yaml("secret_key: \"${STAGEWIRE_TEST_KEY}\""))),
+              HasSubstr(there + "is empty"));
+  unsetenv("STAGEWIRE_TEST_KEY");
+  EXPECT_EQ(error_text(parse(speech_yaml())), "");
+}
+
+TEST(BadInput, R16_a_secret_key_that_is_none_is_refused_and_not_shown) {
+  const std::string text = error_text(parse(speech_yaml("secret_key: hunter2hunter2")));
+  EXPECT_THAT(text,
+              HasSubstr("connectors.speech.extra.secret_key: the secret key is neither 64 hexadecimal"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("hunter2")));
+  EXPECT_EQ(error_text(parse(speech_yaml("secret_key: \"" + std::string(64, 'a') + "\""))), "");
+}
+
+TEST(BadInput, R14_a_fault_spec_is_read_before_anything_is_started) {
+  EXPECT_THAT(error_text(parse(speech_yaml("fault_spec: \"drop=2\""))),
+              HasSubstr("test.yaml:2:67: error: connectors.speech.extra.fault_spec: fault_spec: 'drop=2'"));
+  EXPECT_THAT(error_text(parse(speech_yaml("fault_spec: \"over=nothing\""))),
+              HasSubstr("over=nothing: there is no such backend"));
+  EXPECT_THAT(error_text(parse(speech_yaml("fault_spec: \"over=xgmi\""))), HasSubstr("no AMD GPU"));
+  EXPECT_EQ(error_text(parse(speech_yaml("fault_spec: \"over=shm,drop=0.5\""))), "");
+}
+
+TEST(BadInput, R14_hosts_are_checked_at_their_place) {
+  EXPECT_THAT(
+      error_text(parse(speech_yaml("host: \"255.255.255.255\""))),
+      HasSubstr("test.yaml:2:61: error: connectors.speech.extra.host: `255.255.255.255` is the broadcast"));
+  EXPECT_THAT(error_text(parse(speech_yaml("sender_host: \"fe80::1%nope\""))),
+              HasSubstr("connectors.speech.extra.sender_host: `fe80::1%nope` names the interface nope"));
+}
+
+TEST(BadInput, R14_a_time_to_live_of_next_to_nothing_is_refused) {
+  EXPECT_THAT(error_text(parse(speech_yaml("buffer_ttl_s: 1e-300"))),
+              HasSubstr("buffer_ttl_s: 1e-300 is out of range: 0 for never, or at least 0.001"));
+  EXPECT_EQ(error_text(parse(speech_yaml("buffer_ttl_s: 0.001"))), "");
+  EXPECT_EQ(error_text(parse(speech_yaml("buffer_ttl_s: 0"))), "");
+}
+
+TEST(BadInput, R14_a_variable_too_long_for_the_kernel_is_named) {
+  const auto stage_with = [](std::size_t size) {
+    return parse("stages:\n  - stage_id: 3\n    env:\n      LONG: " + std::string(size, 'x') + "\n");
+  };
+  EXPECT_THAT(error_text(stage_with(200'000)),
+              HasSubstr("test.yaml:4:7: error: stages.3.env.LONG: takes 200006 bytes"));
+  EXPECT_EQ(error_text(stage_with(100'000)), "");
+}
+
+TEST(BadInput, control_characters_do_not_reach_the_terminal) {
+  EXPECT_EQ(error_text(parse("\"a\\e[31m\": 1\n")),
+            "test.yaml:1:1: error: a control character inside a key\n");
+  const std::string text = all_text(parse(speech_yaml("route: \"\\e[31m\\x9b\"")));
+  EXPECT_THAT(text, HasSubstr("\\x1b[31m"));
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x9b'), std::string::npos) << text;
 }
 
 }  // namespace

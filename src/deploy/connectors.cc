@@ -1,7 +1,8 @@
 #include "deploy/connectors.hpp"
 
-#include <algorithm>
-
+#include "base/fault_spec.hpp"
+#include "base/secret_key.hpp"
+#include "deploy/host_text.hpp"
 #include "deploy/nearest.hpp"
 
 namespace stagewire::deploy {
@@ -26,17 +27,38 @@ void read_class(const Values& values, ConnectorSpec& spec, Diagnostics& diagnost
 /// Reports what cannot be bound, or told to a peer.
 void check_host(const ConnectorSpec& spec, std::string_view key, const std::string& host,
                 Diagnostics& diagnostics) {
-  auto wrong = [&](std::string_view why) {
-    diagnostics.error(spec.place_of(key), spec.path_of(key), "`", host, "` ", why,
-                      ": write one address or name of this machine, or auto");
-  };
-  if (host.empty() || host.find_first_of(" \t\n/") != std::string::npos) {
-    wrong("is no address");
-  } else if (host == "*" || host == "0.0.0.0" || host == "::" || host == "[::]") {
-    wrong("means every interface, which no peer can call");
-  } else if (std::count(host.begin(), host.end(), ':') == 1) {
-    wrong("has a port in it (that belongs to zmq_port)");
+  const std::string problem = host_problem(host);
+  if (problem.empty()) return;
+  diagnostics.error(spec.place_of(key), spec.path_of(key), "`", host, "` ", problem,
+                    ": write one address or name of this machine, or auto");
+}
+
+/// Only a key that is not there means no encryption. The key itself is not shown.
+void check_secret_key(const ConnectorSpec& spec, Diagnostics& diagnostics) {
+  if (!spec.extra.given("secret_key")) return;
+  const Place place = spec.place_of("secret_key");
+  const std::string path = spec.path_of("secret_key");
+  if (spec.config.secret_key.empty()) {
+    diagnostics.error(place, path,
+                      "is empty, which is no key: set it (`openssl rand -hex 32` makes one), or ",
+                      "leave `secret_key` out for no encryption");
+  } else if (auto key = base::z85_secret_key(spec.config.secret_key); !key) {
+    diagnostics.error(place, path, key.error().message());
   }
+}
+
+void check_fault_spec(const ConnectorSpec& spec, Diagnostics& diagnostics) {
+  if (auto faults = base::FaultSpec::parse(spec.config.fault_spec); !faults)
+    diagnostics.error(spec.place_of("fault_spec"), spec.path_of("fault_spec"), faults.error().message());
+}
+
+/// Payloads are kept for whole milliseconds; 0 means for ever and not at once.
+void check_buffer_ttl(const ConnectorSpec& spec, Diagnostics& diagnostics) {
+  constexpr double kShortest = 0.001;
+  const double seconds = spec.config.buffer_ttl_s;
+  if (seconds == 0 || seconds >= kShortest) return;
+  diagnostics.error(spec.place_of("buffer_ttl_s"), spec.path_of("buffer_ttl_s"), seconds,
+                    " is out of range: 0 for never, or at least ", kShortest);
 }
 
 void read_extra(const Node& extra, ConnectorSpec& spec, Diagnostics& diagnostics) {
@@ -58,6 +80,9 @@ void fill_config(ConnectorSpec& spec, Diagnostics& diagnostics) {
   for (const auto& [key, value] : spec.extra.all()) store(spec.config, key, value);
   check_host(spec, "host", spec.config.host, diagnostics);
   if (spec.extra.given("sender_host")) check_host(spec, "sender_host", spec.config.sender_host, diagnostics);
+  check_secret_key(spec, diagnostics);
+  check_fault_spec(spec, diagnostics);
+  check_buffer_ttl(spec, diagnostics);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/printable.hpp"
+
 namespace stagewire {
 
 std::string Diagnostic::to_string() const {
@@ -12,7 +14,7 @@ std::string Diagnostic::to_string() const {
          : severity == Severity::warning ? ": warning: "
                                          : ": note: ";
   if (!path.empty()) out += path + ": ";
-  return out + message;
+  return base::printable(out + message);
 }
 
 namespace deploy {

@@ -43,9 +43,9 @@ constexpr KeySpec kExtra[] = {
     row("role", kChoice, "Derived from the edges; a value that differs is reported and not used.")
         .one_of("sender|receiver|dual"),
     row("sender_host", kText,
-        "Where the stage finds its upstream; derived from `host` when it is not given."),
-    row("sender_zmq_port", kInteger, "Upstream's port; derived when it is not given.").between(1, 65535),
-    row("buffer_ttl_s", kNumber, "Seconds after which an unread payload is dropped; 0 = never.")
+        "Where the stage looks for its upstream, kept if it is given; else derived from `host`."),
+    row("sender_zmq_port", kInteger, "Upstream's port, kept if it is given; else derived.").between(1, 65535),
+    row("buffer_ttl_s", kNumber, "Seconds after which an unread payload is dropped, from 0.001; 0 = never.")
         .by_default("300")
         .between(0, 1e9)
         .ours(),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/printable.hpp"
+
 namespace stagewire::deploy {
 
 const Node* Node::find(std::string_view key) const {
@@ -65,7 +67,7 @@ std::string in_quotes(std::string_view text) {
       out += "\\n";
     } else if (c == '\t') {
       out += "\\t";
-    } else if (byte < 0x20) {
+    } else if (byte < 0x20 || byte == 0x7F) {
       out += "\\x";
       out += kHex[byte >> 4U];
       out += kHex[byte & 15U];
@@ -82,7 +84,8 @@ bool may_stay_plain(std::string_view text) {
     // "-1" is a number, "- 1" and "-" are not.
     if (text.size() < 2 || text.front() != '-' || text[1] < '.' || text[1] > '9') return false;
   }
-  return text.find_first_of(",[]{}\n\t#:\"") == std::string_view::npos;
+  if (base::printable(text) != text) return false;
+  return text.find_first_of(",[]{}#:\"") == std::string_view::npos;
 }
 
 std::string scalar_to_yaml(std::string_view text, bool quoted) {

@@ -159,13 +159,29 @@ class Planner {
     int port = port_of(in);
     config.sender_host = spec.extra.given("sender_host") ? spec.config.sender_host : spec.config.host;
     config.sender_zmq_port = port;
+    check_sender_host(spec, in);
     if (!spec.extra.given("sender_zmq_port")) return;
     config.sender_zmq_port = spec.config.sender_zmq_port;
-    if (port != 0 && config.sender_zmq_port != port) {
+    if (port == 0) {
+      diagnostics_.error(spec.place_of("sender_zmq_port"), spec.path_of("sender_zmq_port"), "stage ", in.to,
+                         " looks for stage ", in.from, " on port ", config.sender_zmq_port,
+                         ", but that binds any free port (zmq_port: 0): leave it out, or set zmq_port");
+    } else if (config.sender_zmq_port != port) {
       diagnostics_.warning(spec.place_of("sender_zmq_port"), spec.path_of("sender_zmq_port"), "stage ", in.to,
                            " looks for stage ", in.from, " on port ", config.sender_zmq_port,
                            ", but that binds ", port);
     }
+  }
+
+  /// Two names may be one host, so it is only pointed out.
+  void check_sender_host(const ConnectorSpec& spec, const Edge& in) {
+    const auto plain = [](const std::string& host) { return host == "localhost" ? "127.0.0.1" : host; };
+    const std::string& given = spec.config.sender_host;
+    const std::string& bound = spec.config.host;
+    if (!spec.extra.given("sender_host") || given == "auto" || bound == "auto") return;
+    if (plain(given) == plain(bound)) return;
+    diagnostics_.warning(spec.place_of("sender_host"), spec.path_of("sender_host"), "stage ", in.to,
+                         " looks for stage ", in.from, " at ", given, ", but that binds ", bound);
   }
 
   void check_role(const ConnectorSpec& spec, Role derived, int stage_id) {

@@ -92,6 +92,20 @@ TEST(Plan, sender_that_is_given_is_kept_and_a_wrong_port_is_pointed_out) {
                         "on port 50051, but that binds 50052"));
 }
 
+TEST(Plan, sender_elsewhere_than_the_upstream_binds_is_pointed_out) {
+  auto host = parse(speech_yaml("host: 127.0.0.1, sender_host: 127.0.0.2"));
+  ASSERT_TRUE(host.plan) << all_text(host);
+  EXPECT_THAT(all_text(host),
+              HasSubstr("warning: connectors.speech.extra.sender_host: stage 1 looks for stage 0 "
+                        "at 127.0.0.2, but that binds 127.0.0.1"));
+  for (const char* same : {"host: 127.0.0.1, sender_host: localhost", "host: auto, sender_host: 10.0.0.2",
+                           "host: 127.0.0.1, sender_host: auto"}) {
+    EXPECT_EQ(all_text(parse(speech_yaml(same))), "") << same;
+  }
+  EXPECT_THAT(error_text(parse(speech_yaml("zmq_port: 0, sender_zmq_port: 5555"))),
+              HasSubstr("stage 1 looks for stage 0 on port 5555, but that binds any free port"));
+}
+
 TEST(Plan, role_follows_from_the_edges) {
   auto result = parse(speech_yaml("role: sender"));
   ASSERT_TRUE(result.plan) << all_text(result);

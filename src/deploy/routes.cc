@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault_spec.hpp"
 #include "deploy/cpu_file.hpp"
 
 namespace stagewire::deploy {
@@ -77,6 +78,18 @@ void check_device_name(const ConnectorSpec& spec, Diagnostics& diagnostics) {
                       "is read by rdma only, not by ", type);
 }
 
+/// Faults go in front of a backend, which has to be there.
+void check_fault_backend(const ConnectorSpec& spec, const std::vector<BackendReport>& backends,
+                         Diagnostics& diagnostics) {
+  if (spec.config.fault_spec.empty()) return;
+  const auto faults = base::FaultSpec::parse(spec.config.fault_spec);
+  if (!faults) return;  // that was reported
+  const BackendReport* report = find_report(backends, faults->over);
+  if (report != nullptr && report->usable) return;
+  diagnostics.error(spec.place_of("fault_spec"), spec.path_of("fault_spec"), "over=", faults->over, ": ",
+                    report != nullptr ? report->reason : "there is no such backend");
+}
+
 }  // namespace
 
 std::string choose_route(const ConnectorSpec& spec, const std::vector<BackendReport>& backends,
@@ -86,6 +99,7 @@ std::string choose_route(const ConnectorSpec& spec, const std::vector<BackendRep
   std::string path = spec.path_of("backend_type");
   check_pool_device(spec, backends, diagnostics);
   check_device_name(spec, diagnostics);
+  check_fault_backend(spec, backends, diagnostics);
   std::string usable = usable_names(backends);
   if (type == "auto") {
     if (!usable.empty())

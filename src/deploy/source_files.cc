@@ -77,6 +77,8 @@ class ChainReader {
     return over_its_base(std::move(*root), directory);
   }
 
+  const std::vector<std::string>& files() const { return chain_; }
+
  private:
   void check_stage_lists(const Node& root) {
     if (const Node* stages = root.find("stages")) check_unique_stages(*stages, "stages", diagnostics_);
@@ -138,6 +140,13 @@ std::optional<Node> read_with_bases(const std::string& file, const std::vector<O
 std::optional<Node> read_with_bases(std::string_view text, const std::string& name,
                                     const std::vector<Override>& early, Diagnostics& diagnostics) {
   return ChainReader(diagnostics).read_text(text, name, early, {});
+}
+
+std::vector<std::string> files_of(const std::string& file) {
+  Diagnostics ignored;  // whoever reads the tree is told
+  ChainReader reader(ignored);
+  reader.read_file(file, {}, {});
+  return reader.files();
 }
 
 }  // namespace stagewire::deploy

@@ -22,4 +22,8 @@ std::optional<Node> read_with_bases(const std::string& file, const std::vector<O
 std::optional<Node> read_with_bases(std::string_view text, const std::string& name,
                                     const std::vector<Override>& early, Diagnostics& diagnostics);
 
+/// The file and those that it is based on, as canonical paths; as far as they can be read. A base that only
+/// an override names is not among them.
+std::vector<std::string> files_of(const std::string& file);
+
 }  // namespace stagewire::deploy

@@ -11,6 +11,8 @@
 namespace stagewire::deploy {
 namespace {
 
+constexpr std::size_t kLongestVariable = 128 * 1024;  // bytes; MAX_ARG_STRLEN of the kernel
+
 bool is_variable_name(std::string_view name) {
   auto good = [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
@@ -78,6 +80,11 @@ class StageReader {
       if (!is_variable_name(entry.key)) {
         diagnostics_.error(entry.place, path, "is no name of an environment variable (letters, digits, _)");
       } else if (auto value = read_value(kVariable, entry.value, path, diagnostics_)) {
+        const std::size_t size = entry.key.size() + value->text.size() + 2;  // NAME=VALUE and its end
+        if (size > kLongestVariable) {
+          diagnostics_.error(entry.place, path, "takes ", size, " bytes in the environment of the stage, ",
+                             "Linux takes at most ", kLongestVariable, " for one variable: make it shorter");
+        }
         entry_.plan.env[entry.key] = value->text;
       }
     }

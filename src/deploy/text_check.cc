@@ -1,5 +1,6 @@
 #include "deploy/text_check.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/text.hpp"
@@ -29,7 +30,43 @@ bool is_control(char c) {
   return (byte < 0x20 && c != '\n' && c != '\r' && c != '\t') || byte == 0x7F;
 }
 
+/// Where the scalar's own characters begin: behind an anchor, a tag, spaces, comments and line ends.
+std::size_t after_properties(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    if (kSpace.find(c) != std::string_view::npos) {
+      ++at;
+    } else if (c == '&' || c == '!') {
+      at = std::min(text.size(), text.find_first_of(kSpace, at));
+    } else if (c == '#' && at > 0) {
+      at = std::min(text.size(), text.find('\n', at));
+    } else {
+      return at;
+    }
+  }
+  return at;
+}
+
 }  // namespace
+
+std::optional<std::size_t> find_open_quote(std::string_view scalar) {
+  const std::size_t open = after_properties(scalar);
+  if (open >= scalar.size()) return std::nullopt;
+  const char quote = scalar[open];
+  if (quote != '\'' && quote != '"') return std::nullopt;
+  for (std::size_t at = open + 1; at < scalar.size(); ++at) {
+    if (quote == '"' && scalar[at] == '\\') {
+      ++at;
+    } else if (scalar[at] == quote) {
+      const bool is_escaped = quote == '\'' && at + 1 < scalar.size() && scalar[at + 1] == quote;
+      if (!is_escaped) return std::nullopt;
+      ++at;
+    }
+  }
+  return open;
+}
 
 std::optional<TextProblem> find_text_problem(std::string_view text) {
   int line = 1;

@@ -5,11 +5,13 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <sstream>
 #include <utility>
 
+#include "base/printable.hpp"
 #include "base/text.hpp"
 #include "deploy/text_check.hpp"
 
@@ -26,8 +28,8 @@ struct Refused {
 class TreeBuilder : public YAML::EventHandler {
  public:
   /// `fixed`: every place is this one (the text is not a file of its own).
-  TreeBuilder(Place fixed, bool in_file, Diagnostics& diagnostics)
-      : fixed_(std::move(fixed)), in_file_(in_file), diagnostics_(diagnostics) {}
+  TreeBuilder(std::string_view text, Place fixed, bool in_file, Diagnostics& diagnostics)
+      : text_(text), fixed_(std::move(fixed)), in_file_(in_file), diagnostics_(diagnostics) {}
 
   Node take_root() { return std::move(root_); }
 
@@ -42,6 +44,10 @@ class TreeBuilder : public YAML::EventHandler {
     node.place = place(mark);
     if (awaits_key())
       throw Refused{node.place, "an empty key, or null as a key: write it in quotes if it is meant"};
+    // The library takes nothing between two commas of a list for a null.
+    if (!stack_.empty() && stack_.back().node.is_list() && at(mark).substr(0, 1) == ",")
+      throw Refused{node.place,
+                    "nothing stands before this comma: take it away, or write null if it is meant"};
     count(1, node.place);
     finish(std::move(node), anchor);
   }
@@ -49,8 +55,13 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     refuse_tag(mark, tag);
+    // The library takes the end of the text for the end of the quotes.
+    if (const auto open = find_open_quote(at(mark))) {
+      throw Refused{place_after(mark, *open), "these quotes are not closed before the end of the text"};
+    }
     if (value.find('\0') != std::string::npos) throw Refused{place(mark), "a NUL character inside a value"};
     if (awaits_key()) {
+      if (base::printable(value) != value) throw Refused{place(mark), "a control character inside a key"};
       if (value == "<<" && tag != "!") {
         throw Refused{place(mark),
                       "merge keys (<<) are not read: repeat the keys, or share a file by base_config"};
@@ -108,6 +119,22 @@ class TreeBuilder : public YAML::EventHandler {
     Node node;
     std::size_t count = 1;
   };
+
+  /// The text from a mark on.
+  std::string_view at(const YAML::Mark& mark) const {
+    const std::size_t start = text_.substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0;  // marks do not count it
+    const std::size_t offset = start + static_cast<std::size_t>(std::max(mark.pos, 0));
+    return mark.is_null() || offset >= text_.size() ? std::string_view() : text_.substr(offset);
+  }
+
+  Place place_after(const YAML::Mark& mark, std::size_t offset) const {
+    YAML::Mark moved = mark;
+    for (const char c : at(mark).substr(0, offset)) {
+      moved.column = c == '\n' ? 0 : moved.column + 1;
+      if (c == '\n') ++moved.line;
+    }
+    return place(moved);
+  }
 
   bool awaits_key() const { return !stack_.empty() && stack_.back().node.is_map() && !stack_.back().has_key; }
 
@@ -187,6 +214,7 @@ class TreeBuilder : public YAML::EventHandler {
     return path;
   }
 
+  std::string_view text_;
   Place fixed_;
   bool in_file_;
   Diagnostics& diagnostics_;
@@ -199,7 +227,7 @@ class TreeBuilder : public YAML::EventHandler {
 
 std::optional<Node> read_document(std::string_view text, const Place& start, bool in_file,
                                   const std::string& path, Diagnostics& diagnostics) {
-  TreeBuilder builder(start, in_file, diagnostics);
+  TreeBuilder builder(text, start, in_file, diagnostics);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);

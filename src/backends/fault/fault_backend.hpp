@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "backend/wake_event.hpp"
-#include "backends/fault/fault_spec.hpp"
+#include "backends/fault/dice.hpp"
 #include "backends/fault/hold_queue.hpp"
 
 namespace stagewire::backends::fault {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "backend/builtin_backends.hpp"
-#include "backends/fault/fault_spec.hpp"
+#include "backends/fault/dice.hpp"
 
 namespace stagewire::backends::fault {
 namespace {

@@ -1,15 +1,15 @@
-#include "backends/fault/fault_spec.hpp"
+#include "base/fault_spec.hpp"
 
 #include <charconv>
 #include <cmath>
 
 #include "base/text.hpp"
 
-namespace stagewire::backends::fault {
+namespace stagewire::base {
 namespace {
 
 Status bad(std::string_view part, std::string_view why) {
-  return base::error(ErrorCode::invalid_argument, "fault_spec: '", part, "': ", why);
+  return error(ErrorCode::invalid_argument, "fault_spec: '", part, "': ", why);
 }
 
 template <typename T>
@@ -25,12 +25,12 @@ Status set_probability(std::string_view part, std::string_view value, double& pr
   return {};
 }
 
-Status set_delay(std::string_view part, std::string_view value, base::Duration& delay) {
+Status set_delay(std::string_view part, std::string_view value, Duration& delay) {
   double milliseconds = 0;
   if (!parse_number(value, milliseconds) || !(milliseconds >= 0 && milliseconds <= 60'000)) {
     return bad(part, "milliseconds from 0 to 60000 are wanted");
   }
-  delay = base::Duration(std::llround(milliseconds * 1e6));
+  delay = Duration(std::llround(milliseconds * 1e6));
   return {};
 }
 
@@ -67,4 +67,4 @@ Result<FaultSpec> FaultSpec::parse(std::string_view text) {
   return spec;
 }
 
-}  // namespace stagewire::backends::fault
+}  // namespace stagewire::base

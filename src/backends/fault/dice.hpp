@@ -1,28 +1,14 @@
-// What is to go wrong, and how often: "over=shm,delay_ms=2,drop=0.01,seed=7".
+// Which of the events a fault spec hits.
 #pragma once
 
 #include <cstdint>
 #include <random>
-#include <string>
-#include <string_view>
 
-#include "base/clock.hpp"
-#include "stagewire/result.hpp"
+#include "base/fault_spec.hpp"
 
 namespace stagewire::backends::fault {
 
-struct FaultSpec {
-  std::string over = "shm";  ///< the backend that does the work
-  std::uint64_t seed = 1;
-  base::Duration delay{0};  ///< of every message, notification and completion
-  double drop = 0;          ///< probability that one of them never comes
-  double duplicate = 0;     ///< that a message or notification comes twice
-  double reorder = 0;       ///< that one is overtaken by the next
-  double fail = 0;          ///< that a work request fails without moving a byte
-
-  /// `invalid_argument` with the part that is wrong.
-  static Result<FaultSpec> parse(std::string_view text);
-};
+using base::FaultSpec;
 
 /// What happens to one event.
 struct Fate {

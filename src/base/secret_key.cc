@@ -1,11 +1,11 @@
-#include "control/secret_key.hpp"
+#include "base/secret_key.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
 #include "base/text.hpp"
 
-namespace stagewire::control {
+namespace stagewire::base {
 namespace {
 
 constexpr std::size_t kHexSize = 64;
@@ -44,4 +44,4 @@ Result<std::string> z85_secret_key(std::string_view key) {
   return result;
 }
 
-}  // namespace stagewire::control
+}  // namespace stagewire::base

@@ -1,8 +1,8 @@
-#include "control/secret_key.hpp"
+#include "base/secret_key.hpp"
 
 #include <gmock/gmock.h>
 
-namespace stagewire::control {
+namespace stagewire::base {
 namespace {
 
 using testing::HasSubstr;
@@ -34,4 +34,4 @@ TEST(SecretKey, R16_other_text_is_refused_and_not_repeated) {
 }
 
 }  // namespace
-}  // namespace stagewire::control
+}  // namespace stagewire::base
