@@ -14,6 +14,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/serve_arguments.hpp"
+#include "cli/shown.hpp"
 #include "stagewire/deploy.hpp"
 #include "stagewire/pipeline.hpp"
 
@@ -21,7 +22,7 @@ namespace stagewire::cli {
 namespace {
 
 void complain(const std::string& text) {
-  std::fprintf(stderr, "stagewire serve: error: %s\n", text.c_str());
+  std::fprintf(stderr, "stagewire serve: error: %s\n", shown(text).c_str());
 }
 
 /// Catches Ctrl-C and SIGTERM as long as it lives, instead of dying of them.
@@ -86,15 +87,16 @@ class Console final : public PipelineObserver {
   bool drawn_ = false;
 };
 
-/// The plan, or every error of the file, printed.
+/// The plan, its warnings printed; or nothing, and every error of the file.
 std::optional<DeployPlan> load_plan(const ServeArguments& arguments) {
   DeployOptions options;
   options.overrides = arguments.overrides;
   DeployResult loaded = load_deploy(arguments.deploy_config, options);
-  if (loaded.plan) return std::move(loaded.plan);
-  for (const Diagnostic& diagnostic : loaded.diagnostics)
-    std::fprintf(stderr, "%s\n", diagnostic.to_string().c_str());
-  return std::nullopt;
+  for (const Diagnostic& diagnostic : loaded.diagnostics) {
+    if (!loaded.plan || diagnostic.severity == Diagnostic::Severity::warning)
+      std::fprintf(stderr, "%s\n", diagnostic.to_string().c_str());
+  }
+  return std::move(loaded.plan);
 }
 
 /// What a run came to, for the one who started it.

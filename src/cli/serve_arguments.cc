@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/number_range.hpp"
+
 namespace stagewire::cli {
 namespace {
 
@@ -107,7 +109,7 @@ void define_options(CLI::App& app, ServeArguments& arguments) {
       ->capture_default_str();
   app.add_option("--timeout", arguments.timeout_s,
                  "seconds after which a stage, a request or a run that nothing happens to fails")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(number_between(0.001, 1e6))
       ->capture_default_str();
 }
 
@@ -120,6 +122,8 @@ Status apply_arguments(const CLI::App& app, const ServeArguments& arguments, Pip
   options.input = arguments.input;
   options.output = arguments.output;
   options.replay = arguments.replay;
+  if (app.count("--stats-json") > 0 && arguments.stats_json.empty())
+    return usage("--stats-json \"\" names no file: leave it out, or name one");
   options.stats_json = arguments.stats_json;
   options.timeout = Milliseconds(std::lround(arguments.timeout_s * 1e3));
   return {};

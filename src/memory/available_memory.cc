@@ -92,4 +92,10 @@ AvailableMemory available_memory(const std::string& root) {
   return least;
 }
 
+std::uint64_t free_huge_pages(const std::string& root) {
+  const std::string file = root + "/proc/meminfo";
+  return read_keyed(file, "HugePages_Free:").value_or(0) * read_keyed(file, "Hugepagesize:").value_or(0) *
+         1024;
+}
+
 }  // namespace stagewire::memory

@@ -15,4 +15,7 @@ struct AvailableMemory {
 /// 1 and 2; file cache counts as left). `root` is where /proc and /sys are looked for; tests give their own.
 AvailableMemory available_memory(const std::string& root = "");
 
+/// Bytes in reserved huge pages of the default size that nobody uses: they are not among those above.
+std::uint64_t free_huge_pages(const std::string& root = "");
+
 }  // namespace stagewire::memory

@@ -38,6 +38,13 @@ class AvailableMemoryTest : public ::testing::Test {
   test::TempDir root_;
 };
 
+TEST_F(AvailableMemoryTest, free_huge_pages_are_counted_apart) {
+  write("proc/meminfo", "HugePages_Total:  9\nHugePages_Free:  4\nHugepagesize:  2048 kB\n");
+  EXPECT_EQ(free_huge_pages(root_.path().string()), 8 * kMiB);
+  write_machine("");
+  EXPECT_EQ(free_huge_pages(root_.path().string()), 0U);
+}
+
 TEST_F(AvailableMemoryTest, without_groups_it_is_the_machines) {
   write_machine("");
   EXPECT_EQ(found().bytes, 1000 * kMiB);

@@ -4,12 +4,16 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "base/text.hpp"
+#include "deploy/source_files.hpp"
 #include "pipeline/chain.hpp"
+#include "pipeline/memory_check.hpp"
 #include "pipeline/output_file.hpp"
 #include "pipeline/pipelines.hpp"
 #include "pipeline/replay_report.hpp"
@@ -25,6 +29,13 @@ std::string make_request_id() {
   return base::text("serve-", ::getpid(), "-", number);
 }
 
+/// For the pools, which lie in reserved huge pages where there are any.
+memory::AvailableMemory memory_left() {
+  memory::AvailableMemory available = memory::available_memory();
+  available.bytes += std::min(memory::free_huge_pages(), UINT64_MAX - available.bytes);
+  return available;
+}
+
 class PipelineImpl final : public Pipeline {
  public:
   PipelineImpl(PipelineOptions options, const PipelineDefinition& definition)
@@ -38,6 +49,7 @@ class PipelineImpl final : public Pipeline {
   Status prepare_file();
   Status prepare_replay();
   Status prepare_stats();
+  Status check_outputs() const;
   RunOptions run_options() const;
   Assignment assignment_of(std::size_t position) const;
   PipelineReport make_report(const RunTimes& times, const std::vector<Done>& stages) const;
@@ -63,12 +75,14 @@ Status PipelineImpl::prepare() {
   auto chain = chain_of(options_.plan, definition_);
   if (!chain.ok()) return chain.error().with_context(options_.plan.file);
   chain_ = std::move(*chain);
+  if (Status status = check_memory(chain_, memory_left()); !status.ok()) return status;
   if (!(options_.speed > 0)) {
     return base::error(ErrorCode::invalid_argument, "the speed must be above 0, it is ", options_.speed);
   }
   if (Status status = definition_.is_replay() ? prepare_replay() : prepare_file(); !status.ok())
     return status;
-  return prepare_stats();
+  if (Status status = prepare_stats(); !status.ok()) return status;
+  return check_outputs();
 }
 
 Status PipelineImpl::prepare_file() {
@@ -96,13 +110,29 @@ Status PipelineImpl::prepare_replay() {
 
 Status PipelineImpl::prepare_stats() {
   if (options_.stats_json.empty()) return {};
-  if (options_.stats_json == options_.output) {
-    return base::error(ErrorCode::invalid_argument, "the output and the statistics cannot both be ",
-                       options_.output);
-  }
   auto stats = OutputFile::create(options_.stats_json);
   if (!stats.ok()) return stats.error();
   stats_.emplace(std::move(*stats));
+  return {};
+}
+
+/// Nothing that the run reads or writes is replaced by something else that it writes, by whatever name.
+Status PipelineImpl::check_outputs() const {
+  std::vector<std::string> read = deploy::files_of(options_.plan.file);
+  for (const std::string& file : {options_.plan.file, options_.input, options_.replay.trace})
+    if (!file.empty()) read.push_back(file);
+  for (const auto* written : {&output_, &stats_}) {
+    if (!*written) continue;
+    for (const std::string& file : read) {
+      if (!(*written)->would_replace(file)) continue;
+      return base::error(ErrorCode::invalid_argument, "cannot write ", (*written)->path(), ": it is ", file,
+                         ", which this run reads: choose another name");
+    }
+  }
+  if (output_ && stats_ && output_->is_same_place(*stats_)) {
+    return base::error(ErrorCode::invalid_argument, "the output ", output_->path(), " and the statistics ",
+                       stats_->path(), " are the same file: choose another name for one of them");
+  }
   return {};
 }
 
