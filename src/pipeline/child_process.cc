@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,6 +80,27 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
   return result;
 }
 
+/// What was attempted, why it failed, and, where it is a limit of this process, which and how it is raised.
+Error start_error(std::string_view what, int error_number) {
+  rlimit limit{};
+  if (error_number == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    return base::error(ErrorCode::exhausted, what, ": the ", limit.rlim_cur,
+                       " file descriptors that this process may have (RLIMIT_NOFILE) are used up: raise the "
+                       "limit with 'ulimit -n 65536'");
+  }
+  if (error_number == EAGAIN && ::getrlimit(RLIMIT_NPROC, &limit) == 0) {
+    return base::error(ErrorCode::exhausted, what, ": ", base::errno_text(error_number),
+                       ": the processes and threads of this user are limited to ", limit.rlim_cur,
+                       " (RLIMIT_NPROC): raise the limit with 'ulimit -u', or end other processes");
+  }
+  if (error_number == E2BIG) {
+    return base::error(ErrorCode::too_large, what, ": ", base::errno_text(error_number),
+                       ": the environment, with `env` of the stage, and the arguments are longer than the "
+                       "system takes: make them shorter, or raise the limit with 'ulimit -s'");
+  }
+  return base::system_error(what, error_number);
+}
+
 }  // namespace
 
 std::string ExitStatus::text() const {
@@ -88,21 +110,21 @@ std::string ExitStatus::text() const {
 
 Result<ChildProcess> ChildProcess::start(const ChildOptions& options) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return base::system_error("pipe for a stage's output", errno);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return start_error("a pipe for a stage's output", errno);
   ChildProcess child;
   child.output_fd_.reset(ends[0]);
   const base::UniqueFd write_end(ends[1]);
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
 
-  // Copies far up, so that no dup2 below overwrites what a later one needs.
-  const int high = 64;
+  // Copies above all numbers that the child gets, so that no dup2 below overwrites what a later one needs.
+  const int high = kFirstFd + static_cast<int>(options.fds.size());
   std::vector<base::UniqueFd> copies;
   for (const int fd : options.fds) {
     copies.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, high));
-    if (!copies.back()) return base::system_error("duplicating a descriptor for a stage", errno);
+    if (!copies.back()) return start_error("duplicating a descriptor for a stage", errno);
   }
   const base::UniqueFd output(::fcntl(write_end.get(), F_DUPFD_CLOEXEC, high));
-  if (!output) return base::system_error("duplicating a descriptor for a stage", errno);
+  if (!output) return start_error("duplicating a descriptor for a stage", errno);
 
   SpawnPlan plan;
   plan.reset_signals();
@@ -118,11 +140,11 @@ Result<ChildProcess> ChildProcess::start(const ChildOptions& options) {
   const int error_number = plan.spawn(child.pid_, pointers(command).data(), pointers(environment).data());
   if (error_number != 0) {
     child.pid_ = -1;
-    return base::system_error("starting " + options.command.front(), error_number);
+    return start_error("starting " + options.command.front(), error_number);
   }
   // The header that declares pidfd_open() forgets that C++ includes it, in Debian 12.
   child.exit_fd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, child.pid_, 0U)));
-  if (!child.exit_fd_) return base::system_error("pidfd_open", errno);
+  if (!child.exit_fd_) return start_error("pidfd_open", errno);
   return child;
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstdio>
 #include <memory>
+#include <new>
+#include <system_error>
 
 #include "base/text.hpp"
 #include "pipeline/connector_context.hpp"
@@ -29,6 +31,13 @@ Result<const StageDefinition*> definition_of(const Assignment& assignment) {
                      " stages, none at position ", assignment.position);
 }
 
+/// What the plan says of the stage before this one is kept; what it leaves open is what that one has told.
+void find_upstream(const ConnectorConfig& plan, const Start& told, Connector& connector) {
+  const bool is_open = plan.sender_host.empty() || plan.sender_host == "auto";
+  connector.update_sender_info(is_open ? told.upstream_host : plan.sender_host,
+                               plan.sender_zmq_port == 0 ? told.upstream_port : plan.sender_zmq_port);
+}
+
 /// From Assignment to Finish. The connector is made here and left open: other stages may still read from it.
 Status work(StageControl& control, std::unique_ptr<Connector>& connector) {
   const auto assignment = control.wait_for_assignment();
@@ -44,8 +53,7 @@ Status work(StageControl& control, std::unique_ptr<Connector>& connector) {
   if (Status status = control.send(Ready{info.host, info.zmq_port}); !status.ok()) return status;
   const auto start = control.wait_for_start();
   if (!start.ok()) return start.error();
-  if (!start->upstream_host.empty())
-    connector->update_sender_info(start->upstream_host, start->upstream_port);
+  if (!start->upstream_host.empty()) find_upstream(assignment->connector, *start, *connector);
   if ((*definition)->replay != nullptr) {
     ReplayContext context{*assignment, *connector, control};
     return (*definition)->replay(context);
@@ -56,11 +64,8 @@ Status work(StageControl& control, std::unique_ptr<Connector>& connector) {
   return control.wait_for_finish();
 }
 
-}  // namespace
-}  // namespace pipeline
-
-int run_stage_process(int pipeline_fd) {
-  using namespace pipeline;
+/// The whole life, for the exit status.
+int live(int pipeline_fd) {
   // A parent that dies is noticed by the channel too; this is for a stage that hangs.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::fcntl(pipeline_fd, F_SETFD, FD_CLOEXEC) != 0) {
@@ -78,6 +83,23 @@ int run_stage_process(int pipeline_fd) {
   control.on_stop({});
   if (connector != nullptr) connector->close();
   return status.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace pipeline
+
+int run_stage_process(int pipeline_fd) {
+  try {
+    return pipeline::live(pipeline_fd);
+  } catch (const std::system_error& failure) {  // a thread, or another thing of the system, cannot be had
+    std::fprintf(stderr,
+                 "stagewire: %s: the limits of this user (ulimit -u for processes and threads, ulimit -n for "
+                 "files) may be too small\n",
+                 failure.what());
+  } catch (const std::bad_alloc&) {
+    std::fputs("stagewire: out of memory\n", stderr);
+  }
+  return 1;  // what was said are its last words, which the pipeline repeats
 }
 
 }  // namespace stagewire

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <climits>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "base/text.hpp"
+#include "base/thread.hpp"
 
 namespace stagewire::pipeline {
 namespace {
@@ -15,12 +18,28 @@ namespace {
 /// docs/serve.md names.
 constexpr std::chrono::seconds kStopGrace{1};
 
+/// How much longer than a stage waits for another one silence is borne: the stage that waited says for whom.
+constexpr std::chrono::seconds kReportGrace{1};
+
+/// Threads of a stage process at most, libzmq's included, which aborts the process when it gets none.
+constexpr std::size_t kThreadsOfStage = 8;
+
 constexpr int kChannelFd = 3;  // in the stage process, see ChildOptions::fds
 constexpr int kOutputFd = 4;
 
 int poll_timeout(base::Duration left) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
   return static_cast<int>(std::min<std::int64_t>(ms, INT_MAX));
+}
+
+/// Whether somebody has stopped it: SIGSTOP, a terminal, a debugger.
+bool is_stopped(pid_t pid) {
+  std::ifstream file(base::text("/proc/", pid, "/stat"));
+  std::string stat;
+  std::getline(file, stat);
+  const auto name_end = stat.rfind(") ");  // "4711 (name) T ...": the name may hold anything
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return false;
+  return stat[name_end + 2] == 'T' || stat[name_end + 2] == 't';
 }
 
 }  // namespace
@@ -42,6 +61,8 @@ Status Supervisor::run() {
 }
 
 Status Supervisor::start_all() {
+  if (Status status = base::check_threads(options_.stages.size() * (1 + kThreadsOfStage)); !status.ok())
+    return status;
   for (const StageLaunch& launch : options_.stages) {
     if (Status status = start_stage(launch); !status.ok()) return status;
   }
@@ -84,7 +105,7 @@ void Supervisor::wait_for_events() {
   const auto now = base::steady_clock().now();
   const Stage* silent = longest_silent();
   auto deadline = stopping_ ? kill_at_ : base::Deadline::never();
-  if (!stopping_ && silent != nullptr) deadline = base::Deadline::at(silent->last_heard + options_.timeout);
+  if (!stopping_ && silent != nullptr) deadline = base::Deadline::at(silent->last_heard + longest_silence());
   if (::poll(fds.data(), fds.size(), poll_timeout(deadline.left(now))) <= 0) return;
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     if (fds[3 * i].revents != 0) take_messages(i);
@@ -180,6 +201,7 @@ void Supervisor::advance() {
   const auto all = [this](auto has) { return std::all_of(stages_.begin(), stages_.end(), has); };
   if (stopping_) return;
   if (failures_ != 0) {
+    blame_stopped();
     stop_all();
   } else if (!started_ && all([](const Stage& stage) { return stage.ready.has_value(); })) {
     send_start();
@@ -217,10 +239,13 @@ void Supervisor::stop_all() {
 void Supervisor::enforce_deadlines() {
   const auto now = base::steady_clock().now();
   const Stage* silent = longest_silent();
-  if (!stopping_ && silent != nullptr && now - silent->last_heard >= options_.timeout) {
-    verdict_ = base::error(ErrorCode::timeout, "nothing was heard from stage ", silent->stage_id, " (",
-                           silent->name, ", pid ", silent->process.pid(), ") for ", options_.timeout.count(),
-                           " ms (--timeout sets the limit)");
+  if (!stopping_ && silent != nullptr && now - silent->last_heard >= longest_silence()) {
+    blame_stopped();
+    if (!verdict_)
+      verdict_ = base::error(ErrorCode::timeout, "nothing was heard from stage ", silent->stage_id, " (",
+                             silent->name, ", pid ", silent->process.pid(), ") for ",
+                             std::chrono::round<Milliseconds>(now - silent->last_heard).count(),
+                             " ms (--timeout sets the limit)");
     stop_all();
   }
   if (stopping_ && kill_at_.passed(now)) {
@@ -232,6 +257,28 @@ void Supervisor::enforce_deadlines() {
     }
     kill_at_ = base::Deadline::never();
   }
+}
+
+/// A stage that somebody has stopped is why others wait in vain, whoever of them says so first.
+void Supervisor::blame_stopped() {
+  for (const Stage& stage : stages_) {
+    const bool is_other = stage.failed && !is_consequence(stage.failed->code);
+    const bool has_died = stage.exit && stage.failure_order != 0 && !stage.failed;
+    if (is_other || has_died) return;  // there is a reason besides
+  }
+  for (const Stage& stage : stages_) {
+    if (stage.exit || !is_stopped(stage.process.pid())) continue;
+    verdict_ = base::error(
+        ErrorCode::timeout, "stage ", stage.stage_id, " (", stage.name, ", pid ", stage.process.pid(),
+        ") is stopped, by SIGSTOP or a debugger, and the others wait "
+        "for it in vain (--timeout sets the limit, ",
+        options_.timeout.count(), " ms); 'kill -CONT ", stage.process.pid(), "' lets a stage go on");
+    return;
+  }
+}
+
+base::Duration Supervisor::longest_silence() const {
+  return options_.timeout + kReportGrace;
 }
 
 bool Supervisor::all_ended() const {

@@ -87,6 +87,8 @@ class Supervisor {
   void send_all(const Message& message);
   void stop_all();
   void enforce_deadlines();
+  void blame_stopped();
+  base::Duration longest_silence() const;
   bool all_ended() const;
   bool is_awaited(const Stage& stage) const;
   const Stage* longest_silent() const;

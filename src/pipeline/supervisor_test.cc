@@ -70,6 +70,18 @@ TEST(Supervisor, R05_silence_ends_the_run_and_the_silent_one_is_named) {
   EXPECT_THAT(status.error().message(), HasSubstr("nothing was heard from stage 0 (sh, pid "));
 }
 
+TEST(Supervisor, R05_a_stopped_stage_is_named_and_not_one_that_waits_for_it) {
+  Lines lines;
+  RunOptions options = shell_stages(3, "[ $2 = 2 ] && kill -STOP $$; exec sleep 600");
+  options.timeout = Milliseconds(50);
+  Supervisor supervisor(std::move(options), lines);
+  const Status status = supervisor.run();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code(), ErrorCode::timeout);
+  EXPECT_THAT(status.error().message(),
+              AllOf(HasSubstr("stage 2 (sh, pid "), HasSubstr("is stopped, by SIGSTOP")));
+}
+
 TEST(Supervisor, a_readable_stop_descriptor_ends_the_run) {
   const int stop = ::eventfd(0, EFD_CLOEXEC);
   Lines lines;
