@@ -27,6 +27,26 @@ constexpr double kFallAsleepUs = 50;
 // And one that spins, to be in its wait again after it said that it is ready.
 constexpr double kBeginToSpinUs = 5;
 
+/// The cases, with the sizes to choose from where there are several.
+struct Case {
+  const char* name;
+  std::vector<std::uint64_t> sizes;
+};
+const std::vector<Case>& all_cases() {
+  static const std::vector<Case> cases{{"eager-block", {}},
+                                       {"eager-spin", {}},
+                                       {"lease", {4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB, 256 * MiB}},
+                                       {"read", {64 * KiB, 256 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB}},
+                                       {"zmq-ipc", {4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB}},
+                                       {"zmq-tcp", {4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB}},
+                                       {"idle", {}}};
+  return cases;
+}
+
+std::string size_text(std::uint64_t size) {
+  return size % MiB == 0 ? std::to_string(size / MiB) + "MiB" : std::to_string(size / KiB) + "KiB";
+}
+
 /// Times of one measurement, over all its rounds: percentiles within a round, then the median of the rounds.
 struct Times {
   std::vector<double> p50;
@@ -47,7 +67,11 @@ class Handoff {
     return options_.cases.empty() ||
            std::find(options_.cases.begin(), options_.cases.end(), name) != options_.cases.end();
   }
-  std::vector<std::uint64_t> wanted_sizes(std::vector<std::uint64_t> sizes) const {
+  std::vector<std::uint64_t> wanted_sizes(const std::string& name) const {
+    std::vector<std::uint64_t> sizes =
+        std::find_if(all_cases().begin(), all_cases().end(), [&](const Case& one) {
+          return one.name == name;
+        })->sizes;
     std::erase_if(sizes, [this](std::uint64_t size) {
       return !options_.sizes.empty() && std::count(options_.sizes.begin(), options_.sizes.end(), size) == 0;
     });
@@ -176,9 +200,9 @@ void Handoff::small(const std::string& name, WaitStrategy wait, const std::strin
 
 void Handoff::leases() {
   if (!wanted("lease")) return;
+  const std::vector<std::uint64_t> sizes = wanted_sizes("lease");
+  if (sizes.empty()) return;
   open("lease", WaitStrategy::block);
-  const std::vector<std::uint64_t> sizes =
-      wanted_sizes({4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB, 256 * MiB});
   std::vector<Times> ours(sizes.size());
   for (int round = 0; round < options_.rounds; ++round) {
     for (std::size_t i = 0; i < sizes.size(); ++i) ours[i].add(puts(sizes[i], count_for(0, 150), true));
@@ -195,7 +219,7 @@ void Handoff::reads() {
   if (!wanted("read")) return;
   constexpr std::uint32_t kWindow = 4;   // watched ahead
   constexpr std::uint32_t kBuffers = 8;  // in the sender's pool
-  for (const std::uint64_t size : wanted_sizes({64 * KiB, 256 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB})) {
+  for (const std::uint64_t size : wanted_sizes("read")) {
     const std::uint32_t count = std::max(count_for(size, 10), 3 * kBuffers);
     open("read", WaitStrategy::adaptive, kBuffers * size);
     CopyYardstick copy(size, kBuffers, 1);
@@ -249,7 +273,7 @@ void Handoff::against_zmq(const std::string& transport) {
   zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, request.endpoint, &length);
   partner_.ask(request);
   partner_.answer();
-  for (const std::uint64_t size : wanted_sizes({4 * KiB, 64 * KiB, MiB, 16 * MiB, 64 * MiB})) {
+  for (const std::uint64_t size : wanted_sizes(name)) {
     Times ours, theirs;
     for (int round = 0; round < options_.rounds; ++round) {
       theirs.add(zmq_puts(socket, size, std::max(count_for(10 * size, 100) / 4, 5U)));
@@ -301,6 +325,31 @@ void Handoff::run() {
 }
 
 }  // namespace
+
+std::string handoff_problem(const HandoffOptions& options) {
+  std::string names, sizes;
+  std::vector<std::uint64_t> known;
+  for (const Case& one : all_cases()) {
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
+    const bool is_wanted =
+        options.cases.empty() || std::count(options.cases.begin(), options.cases.end(), one.name) > 0;
+    if (is_wanted) known.insert(known.end(), one.sizes.begin(), one.sizes.end());
+  }
+  for (const std::string& name : options.cases) {
+    if (std::none_of(all_cases().begin(), all_cases().end(),
+                     [&](const Case& one) { return one.name == name; }))
+      return "there is no case " + name + "; there are " + names;
+  }
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  for (const std::uint64_t size : known) sizes += (sizes.empty() ? "" : ", ") + size_text(size);
+  for (const std::uint64_t size : options.sizes) {
+    if (std::count(known.begin(), known.end(), size) == 0)
+      return "none of these cases has a payload of " + std::to_string(size) + " bytes; there are " +
+             (sizes.empty() ? "no sizes to choose from" : sizes);
+  }
+  return "";
+}
 
 int run_handoff(const HandoffOptions& options) {
   Handoff(options).run();

@@ -16,6 +16,9 @@ struct HandoffOptions {
   std::vector<std::uint64_t> sizes;  ///< bytes; of the cases that have several. Empty = all
 };
 
+/// What is wrong with the names and sizes that are asked for; empty = nothing. Names those that there are.
+std::string handoff_problem(const HandoffOptions& options);
+
 /// Exit status.
 int run_handoff(const HandoffOptions& options);
 

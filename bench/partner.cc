@@ -1,7 +1,12 @@
 #include "partner.hpp"
 
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +14,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <thread>
 
@@ -170,6 +176,15 @@ class PartnerSide {
   void* zmq_socket_ = nullptr;
 };
 
+/// Until told to stop. The connectors would wait on for what a partner that is gone has not given back.
+void watch(int partner_end, int stop) {
+  pollfd fds[] = {{partner_end, POLLIN, 0}, {stop, POLLIN, 0}};
+  while (poll(fds, std::size(fds), -1) < 0) {
+  }
+  if (fds[1].revents == 0) die("the other process is gone");
+  close(partner_end);
+}
+
 }  // namespace
 
 Partner::Partner() {
@@ -189,9 +204,16 @@ Partner::Partner() {
   close(sockets[1]);
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &kLongestSilence, sizeof kLongestSilence);
   if (failed != 0) die(std::string("the second process does not start: ") + std::strerror(failed));
+  stop_watching_ = eventfd(0, EFD_CLOEXEC);
+  const int partner_end = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0U));
+  if (stop_watching_ < 0 || partner_end < 0) die("the second process cannot be watched");
+  watcher_ = std::thread([partner_end, stop = stop_watching_] { watch(partner_end, stop); });
 }
 
 Partner::~Partner() {
+  eventfd_write(stop_watching_, 1);
+  watcher_.join();
+  close(stop_watching_);
   const Request quit;
   static_cast<void>(send(socket_, &quit, sizeof quit, MSG_NOSIGNAL));
   close(socket_);
@@ -234,6 +256,8 @@ double resident_bytes(const Partner& partner) {
 }
 
 int partner_main(int socket) {
+  // Whoever started it may be killed while this one computes; while it reads, it sees the socket close.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   take_core(1);
   return PartnerSide(socket).run();
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace stagewire::bench {
@@ -42,7 +43,8 @@ struct Request {
 
 class Partner {
  public:
-  Partner();   ///< starts it; ends the program with a message when it cannot
+  /// Starts it; ends the program with a message when it cannot, and later as soon as it has ended by itself.
+  Partner();
   ~Partner();  ///< tells it to quit and waits for it
   Partner(const Partner&) = delete;
   Partner& operator=(const Partner&) = delete;
@@ -55,6 +57,8 @@ class Partner {
  private:
   pid_t pid_ = -1;
   int socket_ = -1;
+  int stop_watching_ = -1;  // an event
+  std::thread watcher_;     // ends the program when the partner ends
 };
 
 /// Processor time of both processes while neither is asked for anything for `seconds`, over that time: 1 is

@@ -1,9 +1,13 @@
 #include "row.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
+
+#include "die.hpp"
 
 namespace stagewire::bench {
 namespace {
@@ -18,6 +22,12 @@ std::string number_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, std::abs(value) >= 1000 ? "%.0f" : "%.3g", value);
   return text;
+}
+
+/// Measuring on for nobody would be no use.
+void flush_rows() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    die(std::string("writing to the standard output: ") + std::strerror(errno));
 }
 
 }  // namespace
@@ -40,7 +50,7 @@ void print(const Row& row, bool json) {
                 size_name(row.size).c_str(), row.p50_us, row.p99_us, row.gb_per_s, row.yardstick.c_str(),
                 row.ratio);
   }
-  std::fflush(stdout);
+  flush_rows();
 }
 
 Aim at_least(const Finding& finding, double aim) {
@@ -54,7 +64,7 @@ void print_finding_header(bool json) {
   if (json) return;
   std::printf("%-12s %7s  %-20s %10s  %-18s %10s %8s  %s\n", "case", "streams", "figure", "value",
               "yardstick", "its value", "ratio", "aim");
-  std::fflush(stdout);
+  flush_rows();
 }
 
 void print(const Finding& finding, bool json) {
@@ -83,7 +93,7 @@ void print(const Finding& finding, bool json) {
                 compared ? number_text(finding.yardstick_value).c_str() : "",
                 compared ? number_text(finding.ratio()).c_str() : "", aim.c_str());
   }
-  std::fflush(stdout);
+  flush_rows();
 }
 
 double percentile(std::vector<double>& values, double fraction) {

@@ -2,16 +2,22 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+
+#include "die.hpp"
 
 namespace stagewire::bench {
 namespace {
@@ -23,10 +29,16 @@ struct Words {
   alignas(64) std::atomic<std::uint32_t> pong;
 };
 
-void wait_for(std::atomic<std::uint32_t>& word, std::uint32_t wanted, bool sleep) {
+// `idle` is called now and then while it takes long.
+template <typename Idle>
+void wait_for(std::atomic<std::uint32_t>& word, std::uint32_t wanted, bool sleep, const Idle& idle) {
+  constexpr timespec kNow{.tv_sec = 0, .tv_nsec = 100'000'000};
+  constexpr std::uint32_t kOften = 1U << 24U;
   std::uint32_t seen = 0;
-  while ((seen = word.load(std::memory_order_acquire)) != wanted) {
-    if (sleep) syscall(SYS_futex, &word, FUTEX_WAIT, seen, nullptr, nullptr, 0);
+  for (std::uint32_t i = 1; (seen = word.load(std::memory_order_acquire)) != wanted; ++i) {
+    const bool timed_out =
+        sleep && syscall(SYS_futex, &word, FUTEX_WAIT, seen, &kNow, nullptr, 0) != 0 && errno == ETIMEDOUT;
+    if (timed_out || (!sleep && i % kOften == 0)) idle();
   }
 }
 
@@ -47,11 +59,18 @@ std::byte* shared_memory(std::size_t size) {
 // Half of each round trip. The other process is a fork that does nothing but wait and answer.
 std::vector<double> one_way(int count, bool sleep) {
   auto* words = reinterpret_cast<Words*>(shared_memory(sizeof(Words)));
+  const pid_t this_one = getpid();
   const pid_t other = fork();
+  if (other < 0) {
+    std::perror("stagewire bench: fork");
+    std::exit(1);
+  }
   if (other == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != this_one) _exit(1);  // it was gone before
     take_core(1);
     for (int i = 1; i <= count; ++i) {
-      wait_for(words->ping, static_cast<std::uint32_t>(i), sleep);
+      wait_for(words->ping, static_cast<std::uint32_t>(i), sleep, [] {});
       set(words->pong, static_cast<std::uint32_t>(i), sleep);
     }
     _exit(0);
@@ -61,7 +80,9 @@ std::vector<double> one_way(int count, bool sleep) {
   for (int i = 1; i <= count; ++i) {
     const double start = now_us();
     set(words->ping, static_cast<std::uint32_t>(i), sleep);
-    wait_for(words->pong, static_cast<std::uint32_t>(i), sleep);
+    wait_for(words->pong, static_cast<std::uint32_t>(i), sleep, [other] {
+      if (waitpid(other, nullptr, WNOHANG) == other) die("the yardstick's other process is gone");
+    });
     times.push_back((now_us() - start) / 2);
   }
   waitpid(other, nullptr, 0);

@@ -5,6 +5,7 @@
 #include "bench/handoff.hpp"
 #include "bench/partner.hpp"
 #include "cli/commands.hpp"
+#include "cli/number_range.hpp"
 #include "stagewire/log.hpp"
 
 namespace stagewire::cli {
@@ -17,7 +18,7 @@ CLI::App* add_chunks(CLI::App& app, bench::ChunksOptions& options) {
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   chunks->add_option("--seconds", options.seconds_per_round, "about, for each round")
-      ->check(CLI::Range(0.01, 60.0))
+      ->check(number_between(0.01, 60.0))
       ->capture_default_str();
   chunks
       ->add_option("--case", options.cases,
@@ -51,7 +52,7 @@ int bench_command(int argc, char** argv) {
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   handoff->add_option("--seconds", options.seconds_per_round, "about, for each round")
-      ->check(CLI::Range(0.01, 60.0))
+      ->check(number_between(0.01, 60.0))
       ->capture_default_str();
   handoff->add_option("--case", options.cases,
                       "only these: eager-block, eager-spin, lease, read, zmq-ipc, zmq-tcp, idle");
@@ -69,7 +70,12 @@ int bench_command(int argc, char** argv) {
   set_log_level(LogLevel::warning);
   if (partner >= 0) return bench::partner_main(partner);
   if (chunks->parsed()) return bench::run_chunks(chunk_options);
-  if (handoff->parsed()) return bench::run_handoff(options);
+  if (handoff->parsed()) {
+    const std::string problem = bench::handoff_problem(options);
+    if (problem.empty()) return bench::run_handoff(options);
+    std::fprintf(stderr, "stagewire bench handoff: %s\n", problem.c_str());
+    return kUsageError;
+  }
   std::fputs(app.help().c_str(), stderr);
   return kUsageError;
 }

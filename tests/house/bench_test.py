@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import unittest
@@ -61,6 +62,46 @@ class Chunks(unittest.TestCase):
             result = support.run(STAGEWIRE, "bench", "chunks", option, "nothing")
             self.assertEqual(result.returncode, 2, result.stdout)
             self.assertIn("nothing", result.stdout)
+
+
+class Handoff(unittest.TestCase):
+    def refused(self, words, *arguments):
+        result = support.run(STAGEWIRE, "bench", *arguments)
+        self.assertEqual(result.returncode, 2, result.stdout)
+        self.assertIn(words, result.stdout)
+
+    def test_what_cannot_be_measured_is_refused_with_what_can(self):
+        self.refused("there is no case reed; there are eager-block, eager-spin, lease, read,", "handoff", "--case", "reed")
+        self.refused("a payload of 12288 bytes; there are 4KiB, 64KiB,", "handoff", "--size", "12KiB")
+        self.refused("a payload of 4194304 bytes; there are 4KiB, ", "handoff", "--case", "lease", "--size", "4MiB")
+        self.refused("no sizes to choose from", "handoff", "--case", "idle", "--size", "4KiB")
+        for bench in ("handoff", "chunks"):
+            for seconds in ("nan", "inf", "0", "-1"):
+                self.refused("--seconds", bench, "--seconds", seconds)
+
+    def test_a_partner_that_is_killed_ends_the_bench_at_once(self):
+        bench = subprocess.Popen([STAGEWIRE, "bench", "handoff", "--rounds", "100", "--seconds", "60", "--case", "read"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with bench:
+            children = pathlib.Path(f"/proc/{bench.pid}/task/{bench.pid}/children")
+            while not (partner := children.read_text().split()):
+                self.assertIsNone(bench.poll())
+            os.kill(int(partner[0]), signal.SIGKILL)
+            self.assertIn("the other process is gone", bench.communicate(timeout=60)[1])
+            self.assertEqual(bench.returncode, 1)
+
+    def test_a_bench_that_is_killed_leaves_no_process(self):
+        bench = subprocess.Popen([STAGEWIRE, "bench", "handoff", "--rounds", "100", "--seconds", "60", "--case",
+                                  "eager-spin"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with bench:
+            children = pathlib.Path(f"/proc/{bench.pid}/task/{bench.pid}/children")
+            while len(seen := children.read_text().split()) < 2:  # the partner, and the yardstick's other process
+                self.assertIsNone(bench.poll())
+            ends = [os.pidfd_open(int(pid)) for pid in seen]
+            bench.kill()
+            for end in ends:
+                self.assertTrue(select.select([end], [], [], 60)[0], "it goes on")
+                os.close(end)
 
 
 if __name__ == "__main__":
