@@ -186,6 +186,17 @@ TEST_F(FakeProc, R12_owner_by_address_and_port) {
   EXPECT_EQ(port_owner("127.0.0.1", 8082, root_), "pid 1515 (server --number 15)")
       << "an IPv4 address as IPv6";
   EXPECT_EQ(port_owner("127.0.0.1", 8083, root_), "");
+
+  write("/1313/cmdline", std::string("/proc/self/exe\0serve\0--stage-id\0"
+                                     "2\0--pipeline-fd\0"
+                                     "3\0",
+                                     51));
+  write("/1313/status", "Name:\tstagewire\nPid:\t1313\nPPid:\t1300\n");
+  EXPECT_EQ(port_owner("127.0.0.1", 8080, root_), "pid 1313 (stage 2 of stagewire serve, pid 1300)");
+  write("/1313/cmdline", std::string("a\x1b[2Jb\0c\nd\0", 11));
+  EXPECT_EQ(port_owner("127.0.0.1", 8080, root_), "pid 1313 (a\\x1b[2Jb c\\nd)")
+      << "on one line, and harmless";
+
   std::filesystem::remove_all(root_ + "/1313/fd");
   EXPECT_EQ(port_owner("127.0.0.1", 8080, root_), "a process of user 1000") << "somebody else's descriptors";
 }

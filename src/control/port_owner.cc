@@ -9,7 +9,10 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <string>
+#include <vector>
 
+#include "base/printable.hpp"
 #include "base/text.hpp"
 #include "control/host_address.hpp"
 
@@ -81,14 +84,39 @@ bool has_open(const fs::path& process, const std::string& link) {
   return false;
 }
 
+/// The number behind "PPid:" in the process's status.
+std::string parent_of(const fs::path& process) {
+  std::ifstream in(process / "status");
+  std::string line;
+  while (std::getline(in, line)) {
+    std::istringstream words(line);
+    std::string name, value;
+    if (words >> name >> value && name == "PPid:") return value;
+  }
+  return "?";
+}
+
+/// "stage 0 of stagewire serve, pid 17" for a stage process, whose own command line tells a user nothing;
+/// empty for all others. `command` has a NUL behind each word but the last.
+std::string stage_text(const fs::path& process, const std::string& command) {
+  std::vector<std::string> words;
+  std::istringstream in(command);
+  for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
+  if (words.size() != 6 || words[1] != "serve" || words[2] != "--stage-id" || words[4] != "--pipeline-fd")
+    return {};
+  return base::text("stage ", base::printable(words[3]), " of stagewire serve, pid ", parent_of(process));
+}
+
+/// What it is called, without its pid.
 std::string command_line(const fs::path& process) {
   std::ifstream in(process / "cmdline", std::ios::binary);
   std::string command(kLongestCommand, '\0');
   in.read(command.data(), static_cast<std::streamsize>(command.size()));
   command.resize(static_cast<std::size_t>(in.gcount()));
   while (!command.empty() && command.back() == '\0') command.pop_back();
+  if (const std::string stage = stage_text(process, command); !stage.empty()) return stage;
   std::replace(command.begin(), command.end(), '\0', ' ');
-  return command;
+  return base::printable(command);
 }
 
 }  // namespace

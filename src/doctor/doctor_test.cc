@@ -101,6 +101,14 @@ TEST_F(Doctor, R10_a_machine_without_a_network_still_does_for_one_host) {
   EXPECT_EQ(named(findings, "other_hosts").state, Finding::State::note);
 }
 
+TEST_F(Doctor, R10_without_any_address_no_pipeline_runs) {
+  const auto findings =
+      check_addresses({{.interface = "lo", .address = "127.0.0.1", .up = false, .loopback = true}}, "");
+  EXPECT_EQ(named(findings, "one_host").state, Finding::State::problem);
+  EXPECT_THAT(named(findings, "one_host").value, HasSubstr("127.0.0.1 (lo, down)"));
+  EXPECT_THAT(named(findings, "one_host").command, HasSubstr("ip link set lo up"));
+}
+
 TEST_F(Doctor, R24_a_backend_that_cannot_be_used_is_listed_with_the_reason) {
   const auto findings =
       check_backends({{"shm", true, "memfd over a Unix socket"}, {"rdma", false, "no device"}});

@@ -46,6 +46,12 @@ class Packages(unittest.TestCase):
         self.assertIn(f"apt-get install --no-install-recommends {MISSING}\n", result.stdout)
         self.assertFalse(self.log.exists())
 
+    def test_no_install_is_heard_wherever_it_stands(self):
+        result = support.run("./run", "build", "--no-install", path=self.bin)
+        self.assertEqual(result.returncode, 2, result.stdout)
+        self.assertIn(f"these packages are missing: {MISSING}\n", result.stdout)
+        self.assertFalse(self.log.exists())
+
     def test_another_user_than_root_goes_through_sudo(self):
         self.fake("id", "echo 1000")
         self.fake("sudo", f'echo "sudo $*" >> {self.log}')

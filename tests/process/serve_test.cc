@@ -135,6 +135,45 @@ TEST_F(Serve, an_output_that_cannot_be_written_is_refused) {
   expect_usage_error(start(example(), {"--stats-json", dir_.file("none/stats.json")}), "none/stats.json");
 }
 
+TEST_F(Serve, an_output_that_is_an_input_or_the_other_output_is_refused) {
+  const std::string input = short_example(0.5);
+  const std::string base = dir_.file("base.yaml");
+  const std::string deploy = dir_.file("deploy.yaml");
+  test::write_file(base, test::read_file(deploy_file()));
+  test::write_file(deploy, "base_config: base.yaml\n");
+  std::filesystem::create_hard_link(input, dir_.file("hard.wav"));
+  std::filesystem::create_symlink("deploy.yaml", dir_.file("soft.yaml"));
+  std::filesystem::create_symlink("out.wav", dir_.file("soft.wav"));
+  const auto start_with = [&](const std::string& output_name, const std::string& stats_name) {
+    return ServeProcess(
+        {"--deploy-config", deploy, "--input", input, "--output", output_name, "--stats-json", stats_name},
+        dir_.file("tmp"));
+  };
+  const std::string stats = dir_.file("stats.json");
+  for (const std::string& written : {input, dir_.file("hard.wav"), deploy, dir_.file("soft.yaml"), base}) {
+    const std::string before = test::read_file(written);
+    expect_usage_error(start_with(written, stats), "which this run reads");
+    expect_usage_error(start_with(output(), written), "which this run reads");
+    EXPECT_EQ(test::read_file(written), before);
+  }
+  expect_usage_error(start_with(output(), output()), "are the same file");
+  expect_usage_error(start_with(output(), dir_.path().string() + "/./out.wav"), "are the same file");
+  expect_usage_error(start_with(output(), dir_.file("soft.wav")), "are the same file");
+  expect_usage_error(start_with(output(), ""), "--stats-json \"\" names no file");
+}
+
+TEST_F(Serve, R15_pools_that_do_not_fit_together_are_refused_before_anything_is_started) {
+  std::ifstream meminfo("/proc/meminfo");
+  std::uint64_t kib = 0;
+  for (std::string line; std::getline(meminfo, line);)
+    if (line.starts_with("MemAvailable:")) std::istringstream(line.substr(line.find(' '))) >> kib;
+  ASSERT_GT(kib, 0U);
+  const std::uint64_t half = kib * 1024 / 2;
+  expect_usage_error(
+      start(example(), {"--set", "connectors.speech.extra.memory_pool_size=" + std::to_string(half)}),
+      "together (pools of ");
+}
+
 TEST_F(Serve, bad_command_lines_are_refused) {
   const auto start_with = [this](const std::vector<std::string>& arguments) {
     return ServeProcess(arguments, dir_.file("tmp"));
@@ -144,6 +183,7 @@ TEST_F(Serve, bad_command_lines_are_refused) {
   expect_usage_error(start(example(), {"--rate", "slow"}), "--rate");
   expect_usage_error(start(example(), {"--timeout", "0"}), "--timeout");
   expect_usage_error(start(example(), {"--timeout", "soon"}), "--timeout");
+  expect_usage_error(start(example(), {"--timeout", "nan"}), "--timeout");
   auto help = start_with({"--help"});
   EXPECT_TRUE(help.wait().success());
   EXPECT_THAT(help.output(), AllOf(HasSubstr("--deploy-config"), HasSubstr("--stats-json")));
@@ -227,11 +267,12 @@ TEST_P(ServeFaults, R01_R03_a_stopped_stage_goes_on_where_it_was) {
   expect_success(serve, input);
 }
 
-TEST_P(ServeFaults, R05_a_stage_that_stays_stopped_ends_the_run_at_the_timeout) {
+TEST_P(ServeFaults, R05_a_stage_that_stays_stopped_ends_the_run_at_the_timeout_and_is_named) {
   auto serve = start(example(), {"--rate", "real", "--timeout", "6"});
   serve.wait_for_audio(2);
   ASSERT_TRUE(test::send_signal(serve.stage(GetParam()), SIGSTOP));
-  expect_run_error(serve, "error: timeout: ");
+  expect_run_error(serve, "error: timeout: stage " + std::to_string(GetParam()) + " (");
+  EXPECT_THAT(serve.output(), HasSubstr("is stopped, by SIGSTOP or a debugger"));
 }
 
 INSTANTIATE_TEST_SUITE_P(EachStage, ServeFaults, ::testing::Values(0, 1, 2),

@@ -133,6 +133,27 @@ Status read_data(const Chunk& chunk, std::uint64_t file_size, WavFormat& wav) {
   return {};
 }
 
+std::uint64_t end_of(const Chunk& chunk) {
+  return chunk.offset + chunk.size + chunk.size % 2;  // chunks begin at even offsets
+}
+
+/// A part of the audio that is left out in silence would be worse than a file that is refused.
+Status check_no_more_audio(const Chunk& data, std::uint64_t file_size, const ReadAt& read) {
+  Chunk chunk = data;
+  for (int i = 0; i < kMaxChunks; ++i) {
+    const std::uint64_t offset = end_of(chunk);
+    if (offset >= file_size || file_size - offset < kChunkHeaderSize) return {};
+    if (Status status = read(offset, chunk.header); !status.ok()) return status;
+    chunk.offset = offset + kChunkHeaderSize;
+    chunk.size = load_le(chunk.header, 4, 4);
+    if (chunk.is("data")) {
+      return base::error(ErrorCode::unsupported, "it has a second \"data\" chunk, at byte ", offset,
+                         "; write its audio into one, for example: sox in.wav out.wav");
+    }
+  }
+  return {};
+}
+
 /// Sign-extends the `size` low bytes.
 std::int32_t load_signed(const std::byte* bytes, std::size_t size) {
   std::uint32_t value = 0;
@@ -177,9 +198,10 @@ Result<WavFormat> parse_wav(std::uint64_t file_size, const ReadAt& read) {
     } else if (chunk.is("data")) {
       if (!have_format) return base::error(ErrorCode::corrupt, "its audio comes before its \"fmt \" chunk");
       if (Status status = read_data(chunk, file_size, wav); !status.ok()) return status.error();
+      if (Status status = check_no_more_audio(chunk, file_size, read); !status.ok()) return status.error();
       return wav;
     }
-    offset = chunk.offset + chunk.size + chunk.size % 2;  // chunks begin at even offsets
+    offset = end_of(chunk);
   }
   return base::error(ErrorCode::corrupt, "more than ", kMaxChunks, " chunks and no audio among them");
 }

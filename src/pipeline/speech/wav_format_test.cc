@@ -51,6 +51,14 @@ TEST(WavFormat, finds_the_audio_behind_other_chunks) {
   EXPECT_EQ(wav->data_offset, 12 + before.size() + 8);
 }
 
+TEST(WavFormat, a_second_piece_of_audio_is_refused_and_not_left_out) {
+  const std::string data = test::riff_chunk("data", std::string(8, 'x'));
+  expect_error(test::riff_file(test::format_chunk({}) + data + test::riff_chunk("LIST", "odd") + data),
+               ErrorCode::unsupported, "a second \"data\" chunk, at byte 64");
+  EXPECT_TRUE(parse(test::riff_file(test::format_chunk({}) + data) + "data").ok())
+      << "no whole chunk behind it";
+}
+
 TEST(WavFormat, reads_the_encoding_of_an_extensible_header) {
   const std::string extensible = test::riff_chunk(
       "fmt ", test::little_endian(0xFFFE, 2) + test::little_endian(1, 2) + test::little_endian(48'000, 4) +
