@@ -281,7 +281,7 @@ TEST(BadInput, R14_quotes_that_are_not_closed_are_found_where_they_open) {
   EXPECT_THAT(error_text(parse("async_chunk: true\n\"stages\n")), HasSubstr("test.yaml:2:1: error: "));
   EXPECT_EQ(all_text(parse("pipeline: 'it''s'\r\nstages: [{stage_id: 0, \"description\": \"a \\\" # ' b\"}]\n"
                            "# it's a comment\n")),
-            "test.yaml:2:40: note: stages.0: kept for the engine: description\n");
+            "test.yaml:2:39: note: stages.0: kept for the engine: description\n");
 }
 
 TEST(BadInput, R14_nothing_between_two_commas_is_no_value) {

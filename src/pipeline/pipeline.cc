@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "deploy/source_files.hpp"
 #include "pipeline/chain.hpp"
+#include "pipeline/host_check.hpp"
 #include "pipeline/memory_check.hpp"
 #include "pipeline/output_file.hpp"
 #include "pipeline/pipelines.hpp"
@@ -75,6 +76,7 @@ Status PipelineImpl::prepare() {
   auto chain = chain_of(options_.plan, definition_);
   if (!chain.ok()) return chain.error().with_context(options_.plan.file);
   chain_ = std::move(*chain);
+  if (Status status = check_hosts(chain_); !status.ok()) return status;
   if (Status status = check_memory(chain_, memory_left()); !status.ok()) return status;
   if (!(options_.speed > 0)) {
     return base::error(ErrorCode::invalid_argument, "the speed must be above 0, it is ", options_.speed);

@@ -1,6 +1,7 @@
 #include "pipeline/supervisor.hpp"
 
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <climits>
@@ -24,6 +25,9 @@ constexpr std::chrono::seconds kReportGrace{1};
 /// Threads of a stage process at most, libzmq's included, which aborts the process when it gets none.
 constexpr std::size_t kThreadsOfStage = 8;
 
+/// Of a stage with both neighbours on this host, which has been seen with 38; `stagewire doctor` wants 64.
+constexpr rlim_t kFewestDescriptors = 48;
+
 constexpr int kChannelFd = 3;  // in the stage process, see ChildOptions::fds
 constexpr int kOutputFd = 4;
 
@@ -40,6 +44,15 @@ bool is_stopped(pid_t pid) {
   const auto name_end = stat.rfind(") ");  // "4711 (name) T ...": the name may hold anything
   if (name_end == std::string::npos || name_end + 2 >= stat.size()) return false;
   return stat[name_end + 2] == 'T' || stat[name_end + 2] == 't';
+}
+
+/// Stages that run out of descriptors on the way abort in libzmq, or wait for what never comes.
+Status check_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kFewestDescriptors) return {};
+  return base::error(ErrorCode::exhausted, "a process may have ", limit.rlim_cur,
+                     " file descriptors (RLIMIT_NOFILE), a stage takes up to ", kFewestDescriptors,
+                     ": raise the limit with 'ulimit -n 65536'");
 }
 
 }  // namespace
@@ -61,6 +74,7 @@ Status Supervisor::run() {
 }
 
 Status Supervisor::start_all() {
+  if (Status status = check_descriptors(); !status.ok()) return status;
   if (Status status = base::check_threads(options_.stages.size() * (1 + kThreadsOfStage)); !status.ok())
     return status;
   for (const StageLaunch& launch : options_.stages) {

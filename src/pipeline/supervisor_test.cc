@@ -72,7 +72,7 @@ TEST(Supervisor, R05_silence_ends_the_run_and_the_silent_one_is_named) {
 
 TEST(Supervisor, R05_a_stopped_stage_is_named_and_not_one_that_waits_for_it) {
   Lines lines;
-  RunOptions options = shell_stages(3, "[ $2 = 2 ] && kill -STOP $$; exec sleep 600");
+  RunOptions options = shell_stages(3, "[ $1 = 2 ] && kill -STOP $$; exec sleep 600");
   options.timeout = Milliseconds(50);
   Supervisor supervisor(std::move(options), lines);
   const Status status = supervisor.run();

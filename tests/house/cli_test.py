@@ -80,9 +80,9 @@ class Limits(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout)
 
     def test_too_few_descriptors_are_named_with_the_command(self):
-        result = support.run("bash", "-c", f"ulimit -n 12; exec {self.serve}")
+        result = support.run("bash", "-c", f"ulimit -n 40; exec {self.serve}")
         self.assertEqual(result.returncode, 1, result.stdout)
-        self.assertRegex(result.stdout, "RLIMIT_NOFILE.*ulimit -n")
+        self.assertRegex(result.stdout, "may have 40 file descriptors .RLIMIT_NOFILE.*ulimit -n")
 
     @unittest.skipIf(os.geteuid() != 0, "root has no such limit, and only root can become somebody who has one")
     def test_too_few_threads_are_named_with_the_command(self):
