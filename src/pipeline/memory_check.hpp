@@ -9,8 +9,8 @@
 
 namespace stagewire::pipeline {
 
-/// Each stage looks for itself whether its pool fits, at the same time as the others: together they would wake
-/// the kernel's out-of-memory killer. `exhausted` with the sum, its parts and what is there.
+/// Each stage looks for itself whether its pool fits, at the same time as the others: together they would
+/// wake the kernel's out-of-memory killer. `exhausted` with the sum, its parts and what is there.
 Status check_memory(const std::vector<const StagePlan*>& stages, const memory::AvailableMemory& available);
 
 }  // namespace stagewire::pipeline
