@@ -55,7 +55,7 @@ TEST(Ending, R05_a_transfer_that_the_peer_does_not_take_ends_at_its_timeout) {
   drive(*pair.far, next);
   EXPECT_EQ(next->state(), TransferState::done) << next->message();
   EXPECT_TRUE(all_are(pair.target->bytes().first(1000), std::byte{0}));
-  EXPECT_EQ(counter.ended, 1);
+  EXPECT_EQ(counter.await(1), 1);
   EXPECT_EQ(counter.done, 0);
 }
 
@@ -82,9 +82,9 @@ TEST(Ending, R05_cancelling_ends_it_once) {
   other.join();
   EXPECT_EQ(code_of(transfer), ErrorCode::cancelled);
   counter.watch(transfer);  // ended: called here and now
-  EXPECT_EQ(counter.ended, 3);
+  EXPECT_EQ(counter.await(3), 3);
   transfer->cancel();
-  EXPECT_EQ(counter.ended, 3);
+  EXPECT_EQ(counter.await(3), 3);
   const Transfer next = pair.near->write(pair.source->desc(), 0, pair.target->desc(), 1000, 10);
   drive(*pair.far, next);
   EXPECT_TRUE(all_are(pair.target->bytes().first(1000), std::byte{0}));
@@ -146,7 +146,7 @@ TEST(Ending, R05_closing_ends_every_transfer_once) {
   other.join();
   EXPECT_EQ(code_of(waiting.get()), ErrorCode::closed);
   for (const Transfer& transfer : transfers) EXPECT_EQ(code_of(transfer), ErrorCode::closed);
-  EXPECT_EQ(counter.ended, 50);
+  EXPECT_EQ(counter.await(50), 50);
   EXPECT_EQ(code_of(pair.write()), ErrorCode::closed);
   EXPECT_EQ(code_of(pair.near->register_remote_engine(pair.far->desc())), ErrorCode::closed);
   EXPECT_EQ(code_of(pair.near->wait_inbound("far", 1, kPatience)), ErrorCode::unavailable);
@@ -190,7 +190,7 @@ TEST(Ending, R01_R05_cancelling_at_any_moment_ends_each_transfer_once) {
           std::memcmp(target->bytes().data() + slot * kSlot, source->bytes().data() + slot * kSlot, kSlot),
           0);
     }
-    EXPECT_EQ(counter.ended, static_cast<int>(kSlots));
+    EXPECT_EQ(counter.await(static_cast<int>(kSlots)), static_cast<int>(kSlots));
     for (const Transfer& transfer : transfers) ASSERT_TRUE(transfer->wait_quiet(kPatience).ok());
   }
 }

@@ -105,9 +105,14 @@ struct EnginePair {
 struct EndCounter {
   void watch(const Transfer& transfer) {
     transfer->on_end([this](const Status& status) {
-      ++ended;
       if (status) ++done;
+      ++ended;
     });
+  }
+  /// How many have said so, when at least `count` have: whoever waited for a transfer may be told first.
+  int await(int count) const {
+    EXPECT_TRUE(eventually([&] { return ended >= count; }));
+    return ended;
   }
   std::atomic<int> ended{0};
   std::atomic<int> done{0};

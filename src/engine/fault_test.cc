@@ -48,14 +48,15 @@ TEST(Faults, R05_every_transfer_ends_exactly_once_whatever_becomes_of_its_comple
     if (code) continue;
     EXPECT_EQ(std::memcmp(bytes.data(), source->bytes().data() + slot * kSlot, kSlot - 100), 0);
   }
-  EXPECT_EQ(counter.ended, static_cast<int>(kSlots));
+  EXPECT_EQ(counter.await(static_cast<int>(kSlots)), static_cast<int>(kSlots));
   EXPECT_EQ(counter.done, outcomes[std::nullopt]);
   EXPECT_GT(outcomes[std::nullopt], 0);
   EXPECT_GT(outcomes[ErrorCode::failed], 0);
   EXPECT_EQ(outcomes[std::nullopt] + outcomes[ErrorCode::failed] + outcomes[ErrorCode::timeout],
             static_cast<int>(kSlots));
   near->close();
-  EXPECT_EQ(counter.ended, static_cast<int>(kSlots)) << "late completions are ignored";
+  EXPECT_EQ(counter.await(static_cast<int>(kSlots)), static_cast<int>(kSlots))
+      << "late completions are ignored";
   target.reset();  // nothing waits for the completions that were lost
 }
 
