@@ -93,9 +93,7 @@ class ConnectorImpl final : public Connector, private engine::Handler {
                std::function<void(Status)> callback) override;
   void abandon_get(std::string_view from, std::string_view to, std::string_view key) override;
   void on_abandoned(AbandonListener listener) override { outgoing_->on_abandoned(std::move(listener)); }
-  void catch_up(Milliseconds timeout, std::function<void(Status)> callback) override {
-    outgoing_->catch_up(timeout, std::move(callback));
-  }
+  void catch_up(Milliseconds timeout, std::function<void(Status)> callback) override;
   void abort(std::string_view from, std::string_view to, std::string_view key,
              std::string_view reason) override;
   bool withdraw(std::string_view from, std::string_view to, std::string_view key,
@@ -333,6 +331,12 @@ Status ConnectorImpl::watch(std::string_view from, std::string_view to, std::str
   if (!dial) return dial.error();
   incoming_->watch(*name, *dial, std::move(callback));
   return {};
+}
+
+void ConnectorImpl::catch_up(Milliseconds timeout, std::function<void(Status)> callback) {
+  // There is no thread of ours any more to call it.
+  if (closed_) return callback(Error(ErrorCode::closed, "the connector was closed"));
+  outgoing_->catch_up(timeout, std::move(callback));
 }
 
 void ConnectorImpl::abandon_get(std::string_view from, std::string_view to, std::string_view key) {

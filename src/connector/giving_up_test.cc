@@ -1,7 +1,9 @@
 // Keys that one side gives up: what the other hears, and what is left of them.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
+#include <thread>
 
 #include "connector/connector_fixture.hpp"
 
@@ -103,6 +105,76 @@ TEST(GivingUp, R07_an_abort_is_not_told_to_the_next_use_of_a_key_whose_receiver_
     EXPECT_TRUE(got.ok()) << got.error().to_string();
     pair.sender->on_abandoned({});
   }
+}
+
+/// How a catch_up() of `sender` ends.
+std::future<Status> catch_up(Connector& sender, ms timeout = ms(20'000)) {
+  auto ended = std::make_shared<std::promise<Status>>();
+  sender.catch_up(timeout, [ended](const Status& status) { ended->set_value(status); });
+  return ended->get_future();
+}
+
+TEST(CatchUp, R07_what_receivers_said_before_has_been_heard) {
+  ConnectorPair pair({});
+  EXPECT_TRUE(catch_up(*pair.sender).get().ok()) << "there is nobody to be heard";
+  ASSERT_TRUE(pair.meet());
+  std::atomic<int> heard{0};
+  pair.sender->on_abandoned([&](std::string_view, bool, const Error&) { ++heard; });
+  for (int said = 1; said <= 200; ++said) {
+    const std::string key = "k" + std::to_string(said);
+    ASSERT_TRUE(pair.receiver->watch("0", "1", key, {}).ok());
+    pair.receiver->abandon_get("0", "1", key);
+    ASSERT_TRUE(catch_up(*pair.sender).get().ok());
+    ASSERT_EQ(heard, said);
+  }
+  pair.sender->on_abandoned({});
+}
+
+TEST(CatchUp, R05_a_receiver_that_does_not_answer_is_waited_for_up_to_the_timeout) {
+  ConnectorPair pair({});
+  ASSERT_TRUE(pair.meet());
+  // The receiver hears nothing while a callback of its user does not return.
+  std::promise<void> inside, go_on;
+  ASSERT_TRUE(pair.receiver
+                  ->watch("0", "1", "k",
+                          [&](const Status&) {
+                            inside.set_value();
+                            go_on.get_future().wait();
+                          })
+                  .ok());
+  ASSERT_TRUE(put(*pair.sender, "k").ok());
+  inside.get_future().wait();
+  const Status late = catch_up(*pair.sender, ms(20)).get();
+  go_on.set_value();
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().code(), ErrorCode::timeout);
+  EXPECT_NE(late.error().message().find("1 receivers have not answered within 20 ms"), std::string::npos)
+      << late.error().message();
+  EXPECT_TRUE(catch_up(*pair.sender).get().ok());
+}
+
+TEST(CatchUp, R05_a_receiver_that_is_lost_has_nothing_more_to_say) {
+  ConnectorPair pair({});
+  ASSERT_TRUE(pair.meet());
+  std::promise<void> inside, go_on;
+  ASSERT_TRUE(pair.receiver
+                  ->watch("0", "1", "k",
+                          [&](const Status&) {
+                            inside.set_value();
+                            go_on.get_future().wait();
+                          })
+                  .ok());
+  ASSERT_TRUE(put(*pair.sender, "k").ok());
+  inside.get_future().wait();
+  auto caught_up = catch_up(*pair.sender);
+  std::thread closing([&] { pair.receiver.reset(); });
+  go_on.set_value();
+  closing.join();
+  EXPECT_TRUE(caught_up.get().ok());
+  auto closed = catch_up(*pair.sender);
+  pair.sender->close();
+  EXPECT_TRUE(closed.get().ok()) << "nobody was left";
+  EXPECT_EQ(catch_up(*pair.sender).get().error().code(), ErrorCode::closed);
 }
 
 TEST(GivingUp, withdrawing_drops_only_what_is_there) {
