@@ -28,23 +28,16 @@ Error mapping_error(std::size_t size, int error_number) {
   return system_error(text("mmap of ", size_text(size), " (", size, " bytes)"), error_number);
 }
 
-/// Address space only, so that a range of it can be aligned; nullptr when there is none.
-std::byte* reserve(std::size_t size) {
-  void* address = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
-}
-
-/// Where a file of `size` bytes is best mapped: an aligned part of a reservation, the rest given back;
-/// nullptr when there is no room.
-std::byte* reserve_aligned(std::size_t size) {
-  const std::size_t reserved_size = size + Mapping::kHugePage;
-  std::byte* const reserved = reserve(reserved_size);
-  if (reserved == nullptr) return nullptr;
-  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(reserved) % Mapping::kHugePage;
-  const std::size_t skipped = beyond == 0 ? 0 : Mapping::kHugePage - beyond;
-  if (skipped > 0) munmap(reserved, skipped);
-  munmap(reserved + skipped + size, Mapping::kHugePage - skipped);
-  return reserved + skipped;
+/// Where a file of `size` bytes is best mapped: an aligned place that was free a moment ago; nullptr when
+/// there is no room. It is not kept reserved: MAP_FIXED over a reservation takes that away even when it then
+/// fails, and whatever another thread has mapped there by then must stay.
+std::byte* aligned_place(std::size_t size) {
+  const std::size_t room = size + Mapping::kHugePage;
+  void* const found = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) return nullptr;
+  munmap(found, room);
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(found) % Mapping::kHugePage;
+  return static_cast<std::byte*>(found) + (beyond == 0 ? 0 : Mapping::kHugePage - beyond);
 }
 
 }  // namespace
@@ -56,19 +49,14 @@ Result<Mapping> Mapping::shared(int fd, std::uint64_t offset, std::size_t size, 
     return error(ErrorCode::invalid_argument, "mapping of ", size, " bytes at offset ", offset,
                  ": not whole pages of ", page, " bytes, or beyond what a file can hold");
   }
-  std::byte* wanted = nullptr;
+  std::byte* wanted = nullptr;  // only a wish: somebody else may have taken the place
   if (size >= kHugePage) {
-    wanted = reserve_aligned(size);
+    wanted = aligned_place(size);
     if (wanted == nullptr) return mapping_error(size, errno);
   }
   const int protection = access == MapAccess::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
-  const int flags = wanted == nullptr ? MAP_SHARED : MAP_SHARED | MAP_FIXED;
-  void* const address = mmap(wanted, size, protection, flags, fd, static_cast<off_t>(offset));
-  if (address == MAP_FAILED) {
-    const int error_number = errno;
-    if (wanted != nullptr) munmap(wanted, size);
-    return mapping_error(size, error_number);
-  }
+  void* const address = mmap(wanted, size, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
+  if (address == MAP_FAILED) return mapping_error(size, errno);
   return Mapping(static_cast<std::byte*>(address), size);
 }
 

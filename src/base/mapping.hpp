@@ -18,7 +18,7 @@ class Mapping {
   static constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
   /// Maps `size` bytes of `fd` from `offset` on, shared with everybody who maps the file; both whole pages. A
-  /// range of kHugePage or more begins at a multiple of it, so that the kernel can map it with huge pages.
+  /// range of kHugePage or more begins at a multiple of it if it can, so that huge pages can be mapped there.
   /// Faults in nothing. `exhausted` when the address space, or what backs the file, has no room, with the
   /// process's limit in the text.
   static Result<Mapping> shared(int fd, std::uint64_t offset, std::size_t size, MapAccess access);

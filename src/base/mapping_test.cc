@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
+#include <thread>
 #include <utility>
 
 #include "base/unique_fd.hpp"
@@ -43,6 +45,30 @@ TEST(Mapping, big_ones_begin_where_a_huge_page_can) {
     ASSERT_TRUE(mapping.ok());
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(mapping->bytes().data()) % Mapping::kHugePage, 0U);
   }
+}
+
+// One that fails half-way (here: no huge pages are left for it) leaves alone what another thread has mapped.
+TEST(Mapping, R08_one_that_fails_takes_no_memory_of_others_away) {
+  constexpr std::size_t kSize = 8 * kMiB;
+  const UniqueFd file(memfd_create("mapping_test", MFD_CLOEXEC | MFD_HUGETLB));
+  if (!file || ftruncate(file.get(), static_cast<off_t>(kSize)) != 0) GTEST_SKIP() << "no hugetlbfs here";
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) {
+      void* const memory =
+          mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      ASSERT_NE(memory, MAP_FAILED);
+      for (int round = 0; round < 20; ++round) {
+        for (std::size_t offset = 0; offset < kSize; offset += kMiB) static_cast<char*>(memory)[offset] = 1;
+      }
+      munmap(memory, kSize);
+    }
+  });
+  for (int i = 0; i < 5000; ++i) {
+    static_cast<void>(Mapping::shared(file.get(), 0, kSize, MapAccess::read_write));
+  }
+  done = true;
+  other.join();
 }
 
 TEST(Mapping, is_gone_when_its_owner_is_and_moves_with_it) {

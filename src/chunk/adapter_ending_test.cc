@@ -109,13 +109,13 @@ TEST(ChunkEnding, R05_a_receiver_that_dies_ends_what_is_sent_to_it) {
 
 TEST(ChunkEnding, R05_a_load_that_waits_too_long_fails_and_so_does_its_sender) {
   ChunkAdapterOptions options;
-  options.chunk_timeout = ms(50);
+  options.chunk_timeout = ms(1000);
   StagePair pair({}, options);
   ASSERT_TRUE(pair.save("r", pattern(10, 1)).ok());
   ASSERT_TRUE(pair.load("r").ok());
   ASSERT_TRUE(pair.next_received().chunk.ok());
   // Nobody has asked for the next one, so nobody has waited.
-  EXPECT_FALSE(pair.target->wait(ms(200)));
+  EXPECT_FALSE(pair.target->wait(ms(1200)));
   ASSERT_TRUE(pair.load("r").ok());
   expect_error(pair.next_received(), ErrorCode::timeout, "r_0_1");
   expect_error(pair.next_of_source(), ErrorCode::cancelled, "gave it up");
