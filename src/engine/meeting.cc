@@ -245,9 +245,14 @@ PeerPtr Core::add_peer(const EngineDesc& desc) {
   PeerPtr replaced;
   PeerPtr peer;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     PeerPtr& place = peers_[desc.key];
-    if (place && place->desc.instance_id == desc.instance_id) return place;
+    if (place && place->desc.instance_id == desc.instance_id) {
+      peer = place;
+      lock.unlock();
+      open_route(*peer);  // whoever added it may not have come to that yet
+      return peer;
+    }
     replaced = place;
     earlier_.set_current(desc.key, desc.instance_id);
     place = peer = std::make_shared<Peer>();
@@ -284,6 +289,7 @@ std::vector<PeerPtr> Core::peers() {
 void Core::open_route(Peer& peer) {
   const std::vector<std::byte> greeting = encoded(hello(false));
   const std::lock_guard lock(peer.mutex);
+  if (!peer.route_reason.empty()) return;  // tried already
   std::string refused;
   for (auto& backend : *backends_) {
     const auto address =
