@@ -263,23 +263,4 @@ void Sender::leave(Lane& lane, bool step_done) {
   if (!lane.open && !lane.work.begun) lanes_.erase(lanes_.find(lane.external_id));
 }
 
-void PastRequests::add(std::string_view external_id, Past past) {
-  const auto [place, added] = past_.insert_or_assign(std::string(external_id), past);
-  if (!added) return;
-  order_.emplace_back(external_id);
-  if (order_.size() > kMost) {
-    past_.erase(order_.front());
-    order_.pop_front();
-  }
-}
-
-std::optional<PastRequests::Past> PastRequests::take(std::string_view external_id) {
-  const auto place = past_.find(external_id);
-  if (place == past_.end()) return std::nullopt;
-  const Past past = place->second;
-  past_.erase(place);
-  std::erase(order_, external_id);
-  return past;
-}
-
 }  // namespace stagewire::chunk

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/recent_map.hpp"
 #include "base/string_map.hpp"
 #include "chunk/chunk_key.hpp"
 #include "chunk/ready_signal.hpp"
@@ -29,20 +30,10 @@ struct SendFailure {
   Error error;
 };
 
-/// The requests that were sent last, for what comes late: how many chunks each had. Bounded.
-class PastRequests {
- public:
-  struct Past {
-    std::int64_t chunks = 0;
-    bool aborted = false;  ///< the connector may still tell whoever asks for a chunk that it was
-  };
-  void add(std::string_view external_id, Past past);
-  std::optional<Past> take(std::string_view external_id);
-
- private:
-  static constexpr std::size_t kMost = 1024;
-  base::StringMap<Past> past_;
-  std::deque<std::string> order_;
+/// A request that was sent: what may still come late is about it.
+struct PastRequest {
+  std::int64_t chunks = 0;
+  bool aborted = false;  ///< the connector may still tell whoever asks for a chunk that it was
 };
 
 class Sender : public std::enable_shared_from_this<Sender> {
@@ -181,7 +172,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   std::deque<SendFailure> failures_;
   ChunkCounters counters_;
 
-  PastRequests past_;  ///< the worker's
+  base::RecentMap<PastRequest, 1024> past_;  ///< by external id; the worker's
 };
 
 }  // namespace stagewire::chunk

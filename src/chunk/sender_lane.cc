@@ -227,16 +227,14 @@ void Sender::serve_abort(Lane& lane, std::string_view reason) {
     return;
   }
   work.key.begin(lane.external_id, edge_.from);
-  const auto past = past_.take(lane.external_id);
-  if (past && !past->aborted) {
-    // All of it has been sent already: what is still here goes.
-    withdraw(lane, past->chunks, reason);
-    past_.add(lane.external_id, {past->chunks, true});
-  } else if (!past) {
+  PastRequest* const past = past_.find(lane.external_id);
+  if (past == nullptr) {
     tell(lane, 0, reason);
     past_.add(lane.external_id, {0, true});
-  } else {
-    past_.add(lane.external_id, *past);
+  } else if (!past->aborted) {
+    // All of it has been sent already: what is still here goes.
+    withdraw(lane, past->chunks, reason);
+    past->aborted = true;
   }
 }
 
@@ -246,10 +244,9 @@ void Sender::give_up(Lane& lane, const GivenUp& given_up) {
   work.key.begin(lane.external_id, edge_.from);
   std::int64_t end = work.next_chunk;
   if (!work.begun) {
-    const auto past = past_.take(lane.external_id);
-    if (!past) return;
+    const PastRequest* const past = past_.find(lane.external_id);
+    if (past == nullptr) return;
     end = past->chunks;
-    past_.add(lane.external_id, *past);
   }
   for (std::int64_t chunk = given_up.chunk; chunk < end; ++chunk) {
     connector_.withdraw(edge_.from, edge_.to, work.key.at(chunk), {});

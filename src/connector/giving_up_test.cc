@@ -130,22 +130,30 @@ TEST(CatchUp, R07_what_receivers_said_before_has_been_heard) {
   pair.sender->on_abandoned({});
 }
 
+/// The receiver hears nothing while a callback of its user does not return.
+class DeafReceiver {
+ public:
+  explicit DeafReceiver(const ConnectorPair& pair) {
+    const auto callback = [this](const Status&) {
+      inside_.set_value();
+      go_on_.get_future().wait();
+    };
+    EXPECT_TRUE(pair.receiver->watch("0", "1", "k", callback).ok());
+    EXPECT_TRUE(put(*pair.sender, "k").ok());
+    inside_.get_future().wait();
+  }
+  void go_on() { go_on_.set_value(); }
+
+ private:
+  std::promise<void> inside_, go_on_;
+};
+
 TEST(CatchUp, R05_a_receiver_that_does_not_answer_is_waited_for_up_to_the_timeout) {
   ConnectorPair pair({});
   ASSERT_TRUE(pair.meet());
-  // The receiver hears nothing while a callback of its user does not return.
-  std::promise<void> inside, go_on;
-  ASSERT_TRUE(pair.receiver
-                  ->watch("0", "1", "k",
-                          [&](const Status&) {
-                            inside.set_value();
-                            go_on.get_future().wait();
-                          })
-                  .ok());
-  ASSERT_TRUE(put(*pair.sender, "k").ok());
-  inside.get_future().wait();
+  DeafReceiver deaf(pair);
   const Status late = catch_up(*pair.sender, ms(20)).get();
-  go_on.set_value();
+  deaf.go_on();
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.error().code(), ErrorCode::timeout);
   EXPECT_NE(late.error().message().find("1 receivers have not answered within 20 ms"), std::string::npos)
@@ -156,19 +164,10 @@ TEST(CatchUp, R05_a_receiver_that_does_not_answer_is_waited_for_up_to_the_timeou
 TEST(CatchUp, R05_a_receiver_that_is_lost_has_nothing_more_to_say) {
   ConnectorPair pair({});
   ASSERT_TRUE(pair.meet());
-  std::promise<void> inside, go_on;
-  ASSERT_TRUE(pair.receiver
-                  ->watch("0", "1", "k",
-                          [&](const Status&) {
-                            inside.set_value();
-                            go_on.get_future().wait();
-                          })
-                  .ok());
-  ASSERT_TRUE(put(*pair.sender, "k").ok());
-  inside.get_future().wait();
+  DeafReceiver deaf(pair);
   auto caught_up = catch_up(*pair.sender);
   std::thread closing([&] { pair.receiver.reset(); });
-  go_on.set_value();
+  deaf.go_on();
   closing.join();
   EXPECT_TRUE(caught_up.get().ok());
   auto closed = catch_up(*pair.sender);
