@@ -174,6 +174,31 @@ TEST(ChunkEnding, R15_a_chunk_larger_than_the_pool_fails_at_once_at_both_ends) {
   expect_error(pair.next_received(), ErrorCode::cancelled, "too large");
 }
 
+TEST(ChunkEnding, R05_an_id_is_not_used_again_while_a_receiver_may_still_speak_of_its_former_use) {
+  ChunkAdapterOptions options;
+  options.space_timeout = ms(100);
+  StagePair pair({}, options);
+  ASSERT_TRUE(pair.load("r").ok());
+  ASSERT_TRUE(pair.save_end("r").ok());
+  ASSERT_TRUE(pair.next_received().chunk.ok());
+  pair.target->finish("target-r", "r");
+  testing_support::DeafReceiver deaf(pair);
+  ASSERT_TRUE(pair.save("r", pattern(10, 1)).ok());
+  expect_error(pair.next_of_source(), ErrorCode::timeout, "receivers have not answered");
+  pair.source->abort("r", "r", "it cannot be sent");
+  ASSERT_TRUE(pair.source->flush(ms(20'000)).ok());
+  deaf.go_on();
+  // It is told to the stream that asks for it, and the next use is whole.
+  ASSERT_TRUE(pair.load("r").ok());
+  expect_error(pair.next_received(), ErrorCode::cancelled, "receivers have not answered");
+  pair.target->finish("target-r", "r");
+  ASSERT_TRUE(pair.load("r").ok());
+  ASSERT_TRUE(pair.save_end("r").ok());
+  const ChunkEvent event = pair.next_received();
+  ASSERT_TRUE(event.chunk.ok()) << event.chunk.error().to_string();
+  EXPECT_TRUE(event.chunk->finished);
+}
+
 TEST(ChunkEnding, R13_ids_can_be_used_again_after_every_kind_of_end) {
   StagePair pair;
   ASSERT_TRUE(pair.meet());

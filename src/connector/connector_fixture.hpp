@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
 #include <random>
 #include <span>
@@ -88,6 +89,25 @@ struct ConnectorPair {
   std::unique_ptr<Connector> sender;
   std::unique_ptr<Connector> receiver;
   std::uint64_t sender_free = 0;
+};
+
+/// The receiver hears nothing while a callback of its user does not return.
+class DeafReceiver {
+ public:
+  explicit DeafReceiver(const ConnectorPair& pair) {
+    const auto callback = [this](const Status&) {
+      inside_.set_value();
+      go_on_.get_future().wait();
+    };
+    EXPECT_TRUE(pair.receiver->watch("0", "1", "deaf", callback).ok());
+    const auto bytes = pattern(100, 1);
+    EXPECT_TRUE(pair.sender->put("0", "1", "deaf", std::span<const std::byte>(bytes), {}).ok());
+    inside_.get_future().wait();
+  }
+  void go_on() { go_on_.set_value(); }
+
+ private:
+  std::promise<void> inside_, go_on_;
 };
 
 }  // namespace stagewire::testing_support

@@ -11,6 +11,7 @@ namespace stagewire::connector {
 namespace {
 
 using testing_support::ConnectorPair;
+using testing_support::DeafReceiver;
 using testing_support::ms;
 using testing_support::pattern;
 
@@ -129,24 +130,6 @@ TEST(CatchUp, R07_what_receivers_said_before_has_been_heard) {
   }
   pair.sender->on_abandoned({});
 }
-
-/// The receiver hears nothing while a callback of its user does not return.
-class DeafReceiver {
- public:
-  explicit DeafReceiver(const ConnectorPair& pair) {
-    const auto callback = [this](const Status&) {
-      inside_.set_value();
-      go_on_.get_future().wait();
-    };
-    EXPECT_TRUE(pair.receiver->watch("0", "1", "k", callback).ok());
-    EXPECT_TRUE(put(*pair.sender, "k").ok());
-    inside_.get_future().wait();
-  }
-  void go_on() { go_on_.set_value(); }
-
- private:
-  std::promise<void> inside_, go_on_;
-};
 
 TEST(CatchUp, R05_a_receiver_that_does_not_answer_is_waited_for_up_to_the_timeout) {
   ConnectorPair pair({});
