@@ -11,6 +11,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -184,6 +186,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
+  /// For people: what it stands on here, such as its devices and their addresses. One line, or several.
+  virtual std::string describe() const = 0;
   virtual const Capabilities& capabilities() const = 0;
   /// How peers reach this engine; goes into the engine's descriptor.
   virtual std::span<const std::byte> address() const = 0;
@@ -220,6 +224,9 @@ struct BackendOptions {
   std::size_t payload_slot_size = 8 * 1024;   ///< bytes of one eager payload at most
   std::size_t payload_slots = 128;            ///< how many each peer may have under way
   std::string fault_spec;  ///< for `fault`: "drop=0.01,delay_ms=2,seed=7", see docs/config.md
+  /// What else the user says about backends, by the names of docs/config.md ("device_name", "gid_index"): each
+  /// backend takes its own and leaves the others'.
+  std::map<std::string, std::string, std::less<>> settings;
 };
 
 }  // namespace stagewire

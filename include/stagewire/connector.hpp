@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,7 +41,9 @@ struct ConnectorConfig {
   std::string host = "127.0.0.1";     ///< address to bind; "auto" = chosen, see docs/config.md
   int zmq_port = 50051;               ///< 0 = any free one
   std::string backend_type = "auto";  ///< auto, shm, rdma, xgmi, cuda_ipc, ucx
-  std::string device_name;
+  /// Settings that a backend reads, by the names of docs/config.md ("device_name", "qp_per_transfer"); each
+  /// takes its own.
+  std::map<std::string, std::string, std::less<>> backend_settings;
   std::uint64_t memory_pool_size = 1ULL << 30;
   std::string memory_pool_device = "cpu";
   std::string sender_host;         ///< upstream; empty = not known (metadata or update_sender_info)

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,6 +42,8 @@ struct IOEngineConfig {
   WaitStrategy wait = WaitStrategy::adaptive;
   bool progress_thread = true;  ///< false: the owner drives the engine by calling progress()
   std::string fault_spec;       ///< for the `fault` backend
+  /// Settings that a backend reads, by the names of docs/config.md ("device_name", "qp_per_transfer").
+  std::map<std::string, std::string, std::less<>> backend_settings;
   /// A key that all engines of a deployment share: 64 hexadecimal digits (`openssl rand -hex 32`), or 40
   /// characters of Z85. The control plane is then encrypted, and nobody without the key is heard; the
   /// original's peers have none. Empty = open to whoever reaches the port.

@@ -14,6 +14,7 @@ namespace stagewire::backends {
 // Defined in src/backends/NAME/. Each fails with the reason when this machine cannot use it.
 Result<std::unique_ptr<Backend>> create_local(const BackendOptions& options);
 Result<std::unique_ptr<Backend>> create_shm(const BackendOptions& options);
+Result<std::unique_ptr<Backend>> create_rdma(const BackendOptions& options);
 Result<std::unique_ptr<Backend>> create_fault(const BackendOptions& options);
 
 }  // namespace stagewire::backends

@@ -11,12 +11,21 @@ namespace {
 
 TEST(BuiltinBackends, says_why_one_cannot_be_had) {
   EXPECT_EQ(create_backend("infiniband", {}).error().code(), ErrorCode::invalid_argument);
-  for (const char* name : {"rdma", "xgmi", "cuda_ipc", "ucx"}) {
+  for (const char* name : {"xgmi", "cuda_ipc", "ucx"}) {
     const auto created = create_backend(name, {});
     ASSERT_FALSE(created.ok()) << name;
     EXPECT_EQ(created.error().code(), ErrorCode::unsupported);
     EXPECT_NE(created.error().message().find(name), std::string::npos);
   }
+}
+
+TEST(BuiltinBackends, R24_rdma_says_what_is_missing_where_there_is_no_device) {
+  const auto created = create_backend("rdma", {});
+  if (created) GTEST_SKIP() << "this machine has an RDMA device";
+  EXPECT_EQ(created.error().code(), ErrorCode::unsupported);
+  EXPECT_EQ(created.error().message().rfind("backend rdma: ", 0), 0U);
+  EXPECT_NE(created.error().message().find("apt-get install ibverbs-providers"), std::string::npos)
+      << created.error().message();
 }
 
 TEST(BuiltinBackends, passes_a_factory_s_reason_on) {

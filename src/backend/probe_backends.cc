@@ -11,7 +11,7 @@ std::vector<BackendReport> probe_backends() {
   for (const backend::BuiltinBackend& known : backend::builtin_backends()) {
     const auto created = backend::create_backend(known.name, options);
     reports.push_back({std::string(known.name), created.ok(),
-                       created.ok() ? std::string(known.note) : created.error().to_string()});
+                       created.ok() ? (*created)->describe() : created.error().to_string()});
   }
   return reports;
 }

@@ -4,6 +4,7 @@
 #include "bench/chunks.hpp"
 #include "bench/handoff.hpp"
 #include "bench/partner.hpp"
+#include "bench/rdma.hpp"
 #include "cli/commands.hpp"
 #include "cli/number_range.hpp"
 #include "stagewire/log.hpp"
@@ -38,6 +39,26 @@ CLI::App* add_chunks(CLI::App& app, bench::ChunksOptions& options) {
   return chunks;
 }
 
+CLI::App* add_rdma(CLI::App& app, bench::RdmaOptions& options) {
+  CLI::App* rdma = app.add_subcommand("rdma", "two engines over RDMA on this host, beside perftest");
+  rdma->add_flag("--json", options.json, "one JSON object a line");
+  rdma->add_option("--rounds", options.rounds, "of each measurement, in turn with its yardstick")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  rdma->add_option("--seconds", options.seconds_per_round, "about, for each round")
+      ->check(number_between(0.01, 60.0))
+      ->capture_default_str();
+  rdma->add_option("--device", options.device, "such as mlx5_0; else the first");
+  rdma->add_option("--size", options.sizes, "only these, for example 64KiB; else 8 bytes to 64 MiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{64} << 20));
+  rdma->add_option("--batch", options.batches, "pieces of one transfer, instead of 1 and 128")
+      ->check(CLI::Range(1, 4096));
+  rdma->add_option("--operation", options.operations, "read or write (the default), or both")
+      ->check(CLI::IsMember({"read", "write"}));
+  return rdma;
+}
+
 }  // namespace
 
 int bench_command(int argc, char** argv) {
@@ -62,6 +83,8 @@ int bench_command(int argc, char** argv) {
       ->transform(CLI::AsSizeValue(false));
   bench::ChunksOptions chunk_options;
   CLI::App* chunks = add_chunks(app, chunk_options);
+  bench::RdmaOptions rdma_options;
+  CLI::App* rdma = add_rdma(app, rdma_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -70,6 +93,7 @@ int bench_command(int argc, char** argv) {
   set_log_level(LogLevel::warning);
   if (partner >= 0) return bench::partner_main(partner);
   if (chunks->parsed()) return bench::run_chunks(chunk_options);
+  if (rdma->parsed()) return bench::run_rdma(rdma_options);
   if (handoff->parsed()) {
     const std::string problem = bench::handoff_problem(options);
     if (problem.empty()) return bench::run_handoff(options);

@@ -45,7 +45,7 @@ json connector_json(const ConnectorConfig& config) {
           {"host", config.host},
           {"zmq_port", config.zmq_port},
           {"backend_type", config.backend_type},
-          {"device_name", config.device_name},
+          {"backend_settings", config.backend_settings},
           {"memory_pool_size", config.memory_pool_size},
           {"memory_pool_device", config.memory_pool_device},
           {"sender_host", config.sender_host},

@@ -34,7 +34,9 @@ constexpr KeySpec kExtra[] = {
         "whose default is `rdma`; the others are Stagewire's.")
         .by_default("auto")
         .one_of("auto|shm|rdma|xgmi|cuda_ipc|ucx"),
-    row("device_name", kText, "Network devices for `rdma`, such as `mlx5_0`."),
+    row("device_name", kText,
+        "Network devices for `rdma`, in order: `mlx5_0,mlx5_1`, or `^mlx5_2` for all but that; else "
+        "`MORI_RDMA_DEVICES`, else all."),
     row("memory_pool_size", kSize, "The stage's pool, taken at start; what is on its way must fit into it.")
         .by_default("1GiB")
         .between(65536, 70368744177664.0),
@@ -76,11 +78,41 @@ constexpr KeySpec kExtra[] = {
     row("xgmi_num_events", kInteger, "Read by `xgmi` only.").by_default("64").between(1, kMaxCount),
     row("qp_per_transfer", kInteger, "Queue pairs, read by `rdma` only.")
         .by_default("1")
-        .between(1, kMaxCount),
+        .between(1, 16),
     row("post_batch_size", kInteger,
         "Work requests posted at once, read by `rdma` only; -1 = its own choice.")
         .by_default("-1")
-        .between(-1, kMaxCount),
+        .between(-1, 1024),
+    row("gid_index", kInteger, "The port's address for `rdma`; else `MORI_IB_GID_INDEX`, else chosen.")
+        .between(0, 1023)
+        .ours(),
+    row("service_level", kInteger, "Of InfiniBand, for `rdma`; else `MORI_IO_SL`, `MORI_RDMA_SL`.")
+        .by_default("0")
+        .between(0, 15)
+        .ours(),
+    row("traffic_class", kInteger, "Of RoCE, for `rdma`; else `MORI_IO_TC`, `MORI_RDMA_TC`.")
+        .by_default("0")
+        .between(0, 255)
+        .ours(),
+    row("path_mtu", kInteger, "Bytes of a packet for `rdma`, at most; else `MORI_IB_PATH_MTU`, else the port's.")
+        .between(256, 4096)
+        .ours(),
+    row("rdma_retry_count", kInteger, "How often a packet is sent again before its queue pair fails.")
+        .by_default("6")
+        .between(1, 6)
+        .ours(),
+    row("rdma_ack_timeout", kInteger, "A packet is sent again after 4.096 us * 2^this.")
+        .by_default("14")
+        .between(1, 31)
+        .ours(),
+    row("rdma_recovery_timeout_ms", kInteger, "That a connection over `rdma` may be broken before it is lost.")
+        .by_default("10000")
+        .between(1, 3'600'000)
+        .ours(),
+    row("rdma_max_piece", kSize, "Bytes of one work request, at most.")
+        .by_default("4MiB")
+        .between(4096, 2147483648.0)
+        .ours(),
     row("num_worker_threads", kInteger, "Read by `rdma` only.").by_default("1").between(1, kMaxCount),
     row("codec_chunk_frames", kInteger, "Codec frames in a chunk.").by_default("25").between(1, kMaxCount),
     row("codec_left_context_frames", kInteger, "Earlier frames that are sent again in front of a chunk.")
@@ -112,7 +144,6 @@ constexpr Field kFields[] = {
     {"host", [](ConnectorConfig& c, const Value& v) { c.host = plain_host(v.text); }},
     {"zmq_port", [](ConnectorConfig& c, const Value& v) { c.zmq_port = static_cast<int>(v.integer); }},
     {"backend_type", [](ConnectorConfig& c, const Value& v) { c.backend_type = v.text; }},
-    {"device_name", [](ConnectorConfig& c, const Value& v) { c.device_name = v.text; }},
     {"memory_pool_size", [](ConnectorConfig& c, const Value& v) { c.memory_pool_size = v.size; }},
     {"memory_pool_device", [](ConnectorConfig& c, const Value& v) { c.memory_pool_device = v.text; }},
     {"sender_host", [](ConnectorConfig& c, const Value& v) { c.sender_host = plain_host(v.text); }},
@@ -145,7 +176,25 @@ bool is_injected_key(std::string_view name) {
   return is_one_of(name, {"stage_id", "from_stage", "to_stage"});
 }
 
+// Settings that go to the backends as they are.
+bool is_backend_setting(std::string_view name) {
+  return is_one_of(name, {"device_name", "qp_per_transfer", "post_batch_size", "gid_index", "service_level",
+                          "traffic_class", "path_mtu", "rdma_retry_count", "rdma_ack_timeout",
+                          "rdma_recovery_timeout_ms", "rdma_max_piece"});
+}
+
+std::string setting_text(std::string_view name, const Value& value) {
+  if (name == "device_name") return value.text;
+  return name == "rdma_max_piece" ? std::to_string(value.size) : std::to_string(value.integer);
+}
+
 bool store(ConnectorConfig& config, std::string_view name, const Value& value) {
+  if (is_backend_setting(name)) {
+    // A default is the backend's own, which may come from the environment.
+    const std::string text = setting_text(name, value);
+    if (!value.is_default() && !text.empty()) config.backend_settings[std::string(name)] = text;
+    return true;
+  }
   for (const Field& field : kFields) {
     if (field.name != name) continue;
     field.store(config, value);

@@ -162,7 +162,7 @@ std::string shown(const DeployResult& result) {
     const ConnectorConfig& c = *stage.connector;
     out +=
         base::text(c.stage_id, " ", static_cast<int>(c.role), " ", c.host, " ", c.zmq_port, " ",
-                   c.backend_type, " ", c.device_name, " ", c.memory_pool_size, " ", c.memory_pool_device,
+                   c.backend_type, " ", c.backend_settings.size(), " ", c.memory_pool_size, " ", c.memory_pool_device,
                    " ", c.sender_host, " ", c.sender_zmq_port, " ", c.buffer_ttl_s, " ", c.original_timeout_s,
                    " ", c.lease_share, " ", c.route, " ", static_cast<int>(c.wait), " ", c.fault_spec, "\n");
   }

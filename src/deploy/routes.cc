@@ -73,7 +73,7 @@ void check_pool_device(const ConnectorSpec& spec, const std::vector<BackendRepor
 
 void check_device_name(const ConnectorSpec& spec, Diagnostics& diagnostics) {
   const std::string& type = spec.config.backend_type;
-  if (spec.config.device_name.empty() || type == "rdma" || type == "auto") return;
+  if (!spec.config.backend_settings.contains("device_name") || type == "rdma" || type == "auto") return;
   diagnostics.warning(spec.place_of("device_name"), spec.path_of("device_name"),
                       "is read by rdma only, not by ", type);
 }

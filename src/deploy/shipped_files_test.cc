@@ -53,7 +53,7 @@ TEST(ShippedFiles, R14_every_fact_of_the_intranode_file_arrives_in_the_plan) {
     ASSERT_TRUE(stage.connector.has_value());
     EXPECT_EQ(stage.connector->host, "auto");
     EXPECT_EQ(stage.connector->backend_type, "xgmi");
-    EXPECT_EQ(stage.connector->device_name, "");
+    EXPECT_FALSE(stage.connector->backend_settings.contains("device_name"));
     EXPECT_EQ(stage.connector->memory_pool_size, 536'870'912U);
     EXPECT_EQ(stage.connector->memory_pool_device, "cuda");
     EXPECT_EQ(stage.engine_options.at("enforce_eager"), "true");

@@ -145,7 +145,7 @@ TEST(Schema, defaults_are_those_of_the_connector) {
   EXPECT_EQ(made.host, expected.host);
   EXPECT_EQ(made.zmq_port, expected.zmq_port);
   EXPECT_EQ(made.backend_type, expected.backend_type);
-  EXPECT_EQ(made.device_name, expected.device_name);
+  EXPECT_EQ(made.backend_settings, expected.backend_settings);
   EXPECT_EQ(made.memory_pool_size, expected.memory_pool_size);
   EXPECT_EQ(made.memory_pool_device, expected.memory_pool_device);
   EXPECT_EQ(made.sender_host, expected.sender_host);

@@ -115,6 +115,7 @@ Status Core::open_backends() {
   BackendOptions options;
   options.engine_key = desc_.key;
   options.fault_spec = config.fault_spec;
+  options.settings = config.backend_settings;
   const bool wanted_by_name = !config.backends.empty();
   std::vector<std::string> names = config.backends;
   for (const auto& builtin : backend::builtin_backends()) {

@@ -10,7 +10,7 @@ namespace stagewire {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RouteCounters, count, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReplayOptions, requests, concurrency, prompt_tokens, output_tokens, trace,
                                    seed)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConnectorConfig, stage_id, role, host, zmq_port, backend_type, device_name,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConnectorConfig, stage_id, role, host, zmq_port, backend_type, backend_settings,
                                    memory_pool_size, memory_pool_device, sender_host, sender_zmq_port,
                                    buffer_ttl_s, original_timeout_s, lease_share, route, wait, secret_key,
                                    fault_spec)

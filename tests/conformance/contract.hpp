@@ -67,10 +67,22 @@ class Contract : public ::testing::TestWithParam<Subject> {
   std::uint64_t next_id = 0;
 };
 
+/// Whether this machine has a device for it; tests over it run where one is, the guests of scripts/rdma-vm at
+/// least.
+inline bool has_rdma() {
+  static const bool has = backend::create_backend("rdma", {}).ok();
+  return has;
+}
+
 /// Every backend, and the decorator that does nothing.
 inline std::vector<Subject> subjects() {
-  return {
+  std::vector<Subject> all = {
       {"local", "local", "", false}, {"shm", "shm", "", true}, {"fault_over_shm", "fault", "over=shm", true}};
+  if (has_rdma()) {
+    all.push_back({"rdma", "rdma", "", true});
+    all.push_back({"fault_over_rdma", "fault", "over=rdma", true});
+  }
+  return all;
 }
 
 inline std::string name_of(const ::testing::TestParamInfo<Subject>& tested) {

@@ -95,6 +95,9 @@ TEST_P(MemoryContract, R19_sizes_from_nothing_to_64_MiB) {
 }
 
 TEST_P(MemoryContract, R19_regions_beyond_4_GiB) {
+  if (!a.backend->capabilities().same_host_only && !a.backend->capabilities().same_process_only) {
+    GTEST_SKIP() << "this backend pins what it registers: 6 GiB";
+  }
   connect();
   constexpr std::uint64_t kFar = (5ULL << 30) + 12345;  // sparse: only what is touched takes memory
   const Memory here(1 << 16);
@@ -188,7 +191,7 @@ TEST_P(MemoryContract, access_is_what_was_granted) {
             ErrorCode::permission);
   EXPECT_EQ(run(request_of(Operation::read, *local, *can_write, segments)).error().code(),
             ErrorCode::permission);
-  if (GetParam().processes) {
+  if (can_read->mapping() != nullptr && GetParam().processes) {
     // The mapping itself cannot be made writable.
     auto* page = const_cast<std::byte*>(can_read->mapping());
     EXPECT_NE(::mprotect(page, 4096, PROT_READ | PROT_WRITE), 0);
@@ -255,7 +258,7 @@ TEST_P(MemoryContract, memory_without_a_file_is_for_local_use_or_refused_with_ad
   const std::vector<Segment> segments = {{0, 0, 4096}};
   ASSERT_TRUE(run(request_of(Operation::read, *local, *imported, segments)).ok());
   EXPECT_EQ(plain, bytes_of(there.bytes()));
-  if (!GetParam().processes) return;
+  if (!a.backend->capabilities().maps_remote) return;  // it needs no file
   const auto refused = b.backend->register_region(region, Access::remote_read);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::unsupported);

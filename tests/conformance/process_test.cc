@@ -45,7 +45,8 @@ class Processes : public ::testing::TestWithParam<Subject> {
 
 // Each wake-up that gets lost would end this test by its patience.
 TEST_P(Processes, R22_no_wake_up_is_missed) {
-  constexpr std::uint32_t kLast = kManyMessages;
+  // In a guest without hardware support everything takes ten times as long.
+  const std::uint32_t kLast = GetParam().name.find("rdma") == std::string::npos ? kManyMessages : 2000;
   const Subject subject = GetParam();
   Child child([&](Child::Line& line) { return echo(subject, line, kLast); });
   Side side(subject);
@@ -157,16 +158,23 @@ TEST_P(Processes, another_process_s_memory_is_read_and_written) {
   request.operation = Operation::write;
   request.notification = 1;
   request.on_this_thread = true;
+  const std::size_t before = side.events.completions.size();
   posted = to_child->post(request);
   ASSERT_TRUE(posted.ok());
-  EXPECT_EQ(*posted, Posted::completed);
+  const bool maps = side.backend->capabilities().maps_remote;
+  EXPECT_EQ(*posted, maps ? Posted::completed : Posted::pending);
+  ASSERT_TRUE(
+      drive_blocking(side, [&] { return *posted == Posted::completed || side.events.completions.size() > before; }));
   EXPECT_EQ(child.wait(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Processes,
-                         ::testing::Values(Subject{"shm", "shm", "", true},
-                                           Subject{"fault_over_shm", "fault", "over=shm", true}),
-                         name_of);
+std::vector<Subject> between_processes() {
+  std::vector<Subject> all = subjects();
+  std::erase_if(all, [](const Subject& subject) { return !subject.processes; });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Processes, ::testing::ValuesIn(between_processes()), name_of);
 
 }  // namespace
 }  // namespace stagewire::conformance

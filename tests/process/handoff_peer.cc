@@ -1,5 +1,5 @@
 // One connector in a process of its own, told line by line on standard input what to do:
-//   handoff_peer STAGE ROUTE PORT SENDER_PORT POOL_SIZE
+//   handoff_peer STAGE ROUTE PORT SENDER_PORT POOL_SIZE BACKEND HOST SENDER_HOST [SETTING=VALUE...]
 // Answers one line to each. What it puts and expects depends on a seed, so that it can check by itself.
 #include <sys/prctl.h>
 
@@ -113,8 +113,9 @@ class Peer {
 
   std::string sender(std::istream& rest) {
     int port = 0;
-    rest >> port;
-    connector_.update_sender_info("127.0.0.1", port);
+    std::string host = "127.0.0.1";
+    rest >> port >> host;
+    connector_.update_sender_info(host, port);
     return "ok";
   }
 
@@ -126,18 +127,24 @@ class Peer {
 
 int main(int argc, char** argv) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that dies leaves nobody behind
-  if (argc != 6) return 2;
+  if (argc < 9) return 2;
   stagewire::ConnectorConfig config;
   config.stage_id = std::stoi(argv[1]);
   config.role = stagewire::Role::dual;
   config.route = argv[2];
   config.zmq_port = std::stoi(argv[3]);
   if (const int port = std::stoi(argv[4]); port != 0) {
-    config.sender_host = "127.0.0.1";
+    config.sender_host = argv[8];
     config.sender_zmq_port = port;
   }
   config.memory_pool_size = std::stoull(argv[5]);
-  config.backend_type = "shm";
+  config.backend_type = argv[6];
+  config.host = argv[7];
+  for (int i = 9; i < argc; ++i) {
+    const std::string setting = argv[i];
+    const std::size_t equals = setting.find('=');
+    config.backend_settings[setting.substr(0, equals)] = setting.substr(equals + 1);
+  }
   auto connector = Connector::create(config);
   if (!connector) {
     std::cout << connector.error().to_string() << std::endl;

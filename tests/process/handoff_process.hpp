@@ -16,6 +16,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/send_signal.hpp"
 
@@ -30,6 +31,11 @@ struct PeerOptions {
   int port = 0;
   int sender_port = 0;
   std::size_t pool_size = 64 << 20;
+  std::string backend = "shm";
+  std::string host = "127.0.0.1";
+  std::string sender_host = "127.0.0.1";
+  std::vector<std::string> settings = {};  ///< of the backend, NAME=VALUE
+  std::vector<std::string> launcher = {};  ///< what starts it, if it is to run elsewhere
 };
 
 /// A child process; killed when it is still there at the end.
@@ -39,18 +45,20 @@ class HandoffPeer {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
     const std::string program = STAGEWIRE_BINARY_DIR "/tests/handoff_peer";
-    const std::string words[] = {program,
-                                 std::to_string(options.stage),
-                                 options.route,
-                                 std::to_string(options.port),
-                                 std::to_string(options.sender_port),
-                                 std::to_string(options.pool_size)};
+    std::vector<std::string> words = options.launcher;
+    words.insert(words.end(), {program, std::to_string(options.stage), options.route,
+                               std::to_string(options.port), std::to_string(options.sender_port),
+                               std::to_string(options.pool_size), options.backend, options.host,
+                               options.sender_host});
+    words.insert(words.end(), options.settings.begin(), options.settings.end());
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
     pid_ = ::fork();
     if (pid_ == 0) {
       ::dup2(ends[1], 0);
       ::dup2(ends[1], 1);
-      ::execl(program.c_str(), words[0].c_str(), words[1].c_str(), words[2].c_str(), words[3].c_str(),
-              words[4].c_str(), words[5].c_str(), nullptr);
+      ::execvp(arguments[0], arguments.data());
       ::_exit(127);
     }
     ::close(ends[1]);

@@ -52,6 +52,7 @@ class FaultBackend final : public Backend {
   Status open();
 
   std::string_view name() const override { return "fault"; }
+  std::string describe() const override { return "another backend with injected faults, for tests"; }
   const Capabilities& capabilities() const override { return inner_->capabilities(); }
   std::span<const std::byte> address() const override { return inner_->address(); }
   Status reaches(std::span<const std::byte> peer_address) const override {

@@ -54,6 +54,7 @@ class LocalBackend final : public Backend {
   ~LocalBackend() override { core_->close(); }
 
   std::string_view name() const override { return "local"; }
+  std::string describe() const override { return "engines of the same process"; }
   const Capabilities& capabilities() const override { return capabilities_; }
   std::span<const std::byte> address() const override { return core_->address; }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/shm/imported_region.hpp"
-#include "backends/shm/worker.hpp"
+#include "backend/worker.hpp"
 
 namespace stagewire::backends::shm {
 
@@ -29,7 +29,7 @@ Result<CopyPlan> plan_copy(const WorkRequest& request, const Import& remote);
 /// Copies `size` bytes of one segment from byte `begin` of it.
 void copy_part(const CopyPlan& plan, const Segment& segment, std::uint64_t begin, std::uint64_t size);
 
-class CopyJob final : public Worker::Job {
+class CopyJob final : public backend::Worker::Job {
  public:
   CopyJob(Outbox& outbox, const CopyPlan& plan, const WorkRequest& request);
   bool step() override;
@@ -45,7 +45,7 @@ class CopyJob final : public Worker::Job {
   std::uint64_t done_ = 0;   // bytes of it
 };
 
-class PopulateJob final : public Worker::Job {
+class PopulateJob final : public backend::Worker::Job {
  public:
   PopulateJob(Outbox& outbox, std::shared_ptr<Import> import, std::shared_ptr<RegionMapping> mapping);
   bool step() override;

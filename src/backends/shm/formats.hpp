@@ -76,7 +76,4 @@ Result<Address> unpack_address(std::span<const std::byte> bytes);
 Result<RegionKey> unpack_region_key(std::span<const std::byte> bytes);
 Result<SocketMessage> unpack_message(std::span<const std::byte> bytes);
 
-/// An error that a peer sent; an unknown code becomes `failed`.
-Error error_of_peer(std::uint32_t code, const std::string& text);
-
 }  // namespace stagewire::backends::shm

@@ -8,7 +8,7 @@
 
 #include "backends/shm/formats.hpp"
 #include "backends/shm/shared_file.hpp"
-#include "backends/shm/worker.hpp"
+#include "backend/worker.hpp"
 #include "stagewire/backend.hpp"
 
 namespace stagewire::backends::shm {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "backend/packed_struct.hpp"
 #include "backends/shm/copy.hpp"
 #include "backends/shm/copy_job.hpp"
 #include "base/check.hpp"
@@ -130,7 +131,7 @@ Status Outbox::handle(Packet packet) {
   if (const auto* welcome = std::get_if<Welcome>(&*message); welcome != nullptr && !up)
     return handle(*welcome, packet);
   if (const auto* refusal = std::get_if<Refusal>(&*message); refusal != nullptr && !up) {
-    return error_of_peer(refusal->code, refusal->text);
+    return backend::error_of_peer(refusal->code, refusal->text);
   }
   if (const auto* answer = std::get_if<ImportAnswer>(&*message); answer != nullptr && up)
     return handle(*answer, packet);
@@ -174,7 +175,7 @@ Status Outbox::handle(const ImportAnswer& answer, Packet& packet) {
     imports_.erase(found);
   }
   if (answer.code != 0) {
-    import->fail(error_of_peer(answer.code, answer.text));
+    import->fail(backend::error_of_peer(answer.code, answer.text));
   } else {
     start_mapping(import, std::move(packet.fds[0]));
   }
@@ -195,7 +196,7 @@ void Outbox::start_mapping(const std::shared_ptr<Import>& import, base::UniqueFd
     import->fail(mapping.error());
     return;
   }
-  std::unique_ptr<Worker::Job> job = std::make_unique<PopulateJob>(*this, import, *mapping);
+  std::unique_ptr<backend::Worker::Job> job = std::make_unique<PopulateJob>(*this, import, *mapping);
   if (!host_.worker.push(job)) imported(*import, std::move(*mapping));
 }
 

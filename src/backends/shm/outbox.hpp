@@ -16,7 +16,7 @@
 #include "backends/shm/imported_region.hpp"
 #include "backends/shm/ring_writer.hpp"
 #include "backends/shm/unix_socket.hpp"
-#include "backends/shm/worker.hpp"
+#include "backend/worker.hpp"
 #include "stagewire/backend.hpp"
 
 namespace stagewire::backends::shm {
@@ -28,7 +28,7 @@ class Outbox {
   struct Host {
     const Address& address;
     EpollSet& epoll;
-    Worker& worker;
+    backend::Worker& worker;
     backend::CompletionQueue& completions;
     std::atomic<std::size_t>& late_notifications;  ///< how many wait for room, over all outboxes
   };

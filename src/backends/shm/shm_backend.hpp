@@ -21,6 +21,7 @@ class ShmBackend final : public Backend {
   ~ShmBackend() override;
 
   std::string_view name() const override { return "shm"; }
+  std::string describe() const override { return "processes of one host, host memory"; }
   const Capabilities& capabilities() const override { return capabilities_; }
   std::span<const std::byte> address() const override { return packed_address_; }
   Status reaches(std::span<const std::byte> peer_address) const override;
@@ -72,7 +73,7 @@ class ShmBackend final : public Backend {
   std::mutex outboxes_mutex_;
   std::uint32_t next_outbox_ = 1;
   std::map<std::uint32_t, std::shared_ptr<Outbox>> outboxes_;
-  Worker worker_;  // last: its jobs use what is above
+  backend::Worker worker_;  // last: its jobs use what is above
 };
 
 }  // namespace stagewire::backends::shm

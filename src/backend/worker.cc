@@ -1,11 +1,11 @@
-#include "backends/shm/worker.hpp"
+#include "backend/worker.hpp"
 
 #include <pthread.h>
 #include <signal.h>
 
 #include <vector>
 
-namespace stagewire::backends::shm {
+namespace stagewire::backend {
 namespace {
 
 // Signals are the application's: its threads take them.
@@ -84,4 +84,4 @@ void Worker::run() {
   }
 }
 
-}  // namespace stagewire::backends::shm
+}  // namespace stagewire::backend

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-namespace stagewire::backends::shm {
+namespace stagewire::backend {
 
 class Worker {
  public:
@@ -50,4 +50,4 @@ class Worker {
   std::thread thread_;
 };
 
-}  // namespace stagewire::backends::shm
+}  // namespace stagewire::backend

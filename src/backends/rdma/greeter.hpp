@@ -1,0 +1,69 @@
+// Datagrams by which two backends make their queue pairs known to each other: no port to bind, no address but
+// the device's own. They may be lost, or come twice; who needs an answer sends again.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "backends/rdma/port.hpp"
+
+namespace stagewire::backends::rdma {
+
+/// An unreliable-datagram queue pair on a port. Its completions come through the port's queues.
+class Greeter {
+ public:
+  static Result<std::unique_ptr<Greeter>> create(std::shared_ptr<Port> port);
+
+  std::uint32_t number() const { return pair_->qp_num; }
+  const Port& port() const { return *port_; }
+
+  /// Any thread. Blocks while the network finds out the peer's hardware address (seconds, if nobody is there).
+  /// `exhausted` when too many are on their way.
+  Status send(const Rail& to, std::span<const std::byte> greeting);
+
+  /// Looks for the peer's hardware address anew at the next send(): it may have moved.
+  void forget(const Rail& rail);
+
+  // Of the thread that makes progress.
+  void on_sent(const ibv_wc& completion);
+  /// The greeting that came; empty for nonsense. Its bytes are valid until take_back().
+  std::span<const std::byte> on_received(const ibv_wc& completion) const;
+  void take_back(const ibv_wc& completion);
+
+  /// The longest greeting.
+  static constexpr std::size_t kMaxGreeting = 1024;
+  static constexpr int kEntries = 80;  ///< of the port's completion queues
+
+ private:
+  static constexpr std::uint32_t kReceives = 64;
+  static constexpr std::uint32_t kSends = 16;
+  static constexpr std::size_t kHeader = 40;  ///< what verbs puts in front of a datagram
+  static constexpr std::size_t kReceiveSize = 1088;
+  static constexpr std::uint32_t kKey = 0x53574752;  // "SWGR": sorts out the datagrams of other programs
+  static constexpr std::size_t kMaxPaths = 1024;
+
+  explicit Greeter(std::shared_ptr<Port> port) : port_(std::move(port)) {}
+  Status set_up();
+  Status to_ready();
+  Status post_receive(std::uint32_t index);
+  std::byte* receive_buffer(std::uint64_t index) const { return memory_.get() + index * kReceiveSize; }
+  std::byte* send_buffer(std::uint64_t index) const {
+    return memory_.get() + kReceives * kReceiveSize + index * kMaxGreeting;
+  }
+  Result<ibv_ah*> path_to(const Rail& rail);
+
+  const std::shared_ptr<Port> port_;
+  std::unique_ptr<std::byte[]> memory_;
+  Handle<ibv_mr> region_;
+  Handle<ibv_qp> pair_;
+  std::mutex paths_mutex_;  ///< held while the network looks for a peer
+  std::map<std::pair<std::vector<std::uint8_t>, std::uint32_t>, Handle<ibv_ah>> paths_;
+  std::mutex mutex_;
+  std::vector<std::uint32_t> free_;  ///< send buffers
+};
+
+}  // namespace stagewire::backends::rdma
