@@ -110,7 +110,7 @@ constexpr KeySpec kExtra[] = {
         .between(1, 3'600'000)
         .ours(),
     row("rdma_max_piece", kSize, "Bytes of one work request, at most.")
-        .by_default("4MiB")
+        .by_default("1MiB")
         .between(4096, 2147483648.0)
         .ours(),
     row("num_worker_threads", kInteger, "Read by `rdma` only.").by_default("1").between(1, kMaxCount),

@@ -16,7 +16,7 @@ auto fields(auto&& k) requires std::is_same_v<std::remove_cvref_t<decltype(k)>, 
 }
 auto fields(auto&& e) requires std::is_same_v<std::remove_cvref_t<decltype(e)>, LinkEnd> {
   return std::tie(e.link, e.pairs, e.sequence, e.buffers, e.message_size, e.payload_size, e.payloads, e.reads,
-                  e.frames_received);
+                  e.frames_received, e.frames_freed, e.payloads_freed);
 }
 auto fields(auto&& c) requires std::is_same_v<std::remove_cvref_t<decltype(c)>, Call> {
   return std::tie(c.version, c.secret, c.attempt, c.rail, c.caller_rail, c.address, c.end);

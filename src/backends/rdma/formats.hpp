@@ -60,6 +60,8 @@ struct LinkEnd {
   std::uint32_t payloads = 0;           ///< that it can hold
   std::uint32_t reads = 0;              ///< reads that each of its queue pairs serves at once
   std::uint64_t frames_received = 0;    ///< since the link began: what the other end need not send again
+  std::uint32_t frames_freed = 0;       ///< of these, those whose buffers are free again (FrameHeader)
+  std::uint32_t payloads_freed = 0;
 };
 
 /// The greetings, in the order of a link's life. They travel as datagrams: each may be lost or come twice.

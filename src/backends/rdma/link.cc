@@ -250,6 +250,8 @@ LinkEnd Link::own_end() const {
   end.payloads = memory_->inbound().payloads;
   end.reads = host_.ports[port_]->limits().reads_served;
   end.frames_received = frames_received_;
+  end.frames_freed = freed_frames_;
+  end.payloads_freed = freed_payloads_;
   return end;
 }
 
@@ -298,6 +300,7 @@ Status Link::accept_end(const LinkEnd& end) {
                        " frames of ", sent, " that were sent, ", frames_acknowledged_,
                        " of them acknowledged");
   }
+  if (Status ok = note_freed(end.frames_freed, end.payloads_freed); !ok) return ok;
   peer_end_ = end;
   return {};
 }
@@ -437,7 +440,7 @@ void Link::tick(base::TimePoint time) {
   probe.wr_id = 0;
   probe.opcode = IBV_WR_RDMA_WRITE;
   probe.send_flags = IBV_SEND_SIGNALED;
-  pinging_ = pairs_[0]->post(&probe, {1, 0, 0}).ok();
+  pinging_ = pairs_[0]->post(&probe, {.work_requests = 1}).ok();
 }
 
 base::Duration Link::tick_interval() const {

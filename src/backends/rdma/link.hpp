@@ -130,6 +130,12 @@ class Link : public std::enable_shared_from_this<Link> {
     std::uint64_t job = 0;
     std::vector<std::byte> message;
   };
+  /// Of a transfer: the bytes of one posting, by where they begin.
+  struct Part {
+    std::uint64_t number = 0;
+    std::size_t segment = 0;
+    std::uint64_t offset = 0;
+  };
   struct Job {
     std::uint64_t id = 0;
     Operation operation = Operation::read;
@@ -140,7 +146,8 @@ class Link : public std::enable_shared_from_this<Link> {
     std::optional<std::uint32_t> notification;
     std::size_t segment = 0;      ///< the next one to be posted
     std::uint64_t offset = 0;     ///< in it
-    std::uint32_t postings = 0;   ///< under way
+    std::uint64_t next_part = 0;
+    std::vector<Part> under_way;
     bool moved = false;           ///< every byte is there; the notification may be under way
     std::optional<Error> failed;  ///< by the peer's device
   };
@@ -180,7 +187,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void flush_pending();
   void acknowledge(std::size_t frames);
   void return_credits();
-  Status note_freed(const FrameHeader& header);
+  Status note_freed(std::uint32_t frames, std::uint32_t payloads);
   Status post_receive(std::uint32_t index);
   void give_back(std::uint32_t index);
   void answer_import(const ReceivedFrame& frame);
@@ -193,6 +200,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void pump();
   bool post_pieces(std::uint64_t serial, Job& job);
   std::uint32_t build_chain(Job& job, std::uint64_t serial, std::uint32_t most, Chain& chain) const;
+  void part_ended(const QueuePair::Posting& posting);
   void job_advanced(std::uint64_t serial);
   void finish_job(std::uint64_t serial, const Status& status);
   void blame_job(const ibv_wc& completion, const std::string& text);

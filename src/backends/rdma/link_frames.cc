@@ -83,7 +83,7 @@ void Link::post_frame(Outgoing& frame) {
   if (frame.urgent) request.send_flags |= IBV_SEND_SOLICITED;
   request.sg_list = segments;
   request.num_sge = count;
-  if (Status ok = pairs_[0]->post(&request, {1, 1, 0}); !ok) break_off(ok.error());
+  if (Status ok = pairs_[0]->post(&request, {.work_requests = 1, .frames = 1}); !ok) break_off(ok.error());
 }
 
 void Link::put_or_keep(Pending pending) {
@@ -99,7 +99,8 @@ void Link::flush_pending() {
     header.message_size = static_cast<std::uint32_t>(next.message.size());
     header.number = next.number;
     header.error = next.error;
-    const std::uint32_t reserve = next.kind == FrameKind::bye ? 0 : kReserve;
+    const bool of_the_link = next.kind == FrameKind::bye || next.kind == FrameKind::begin;
+    const std::uint32_t reserve = of_the_link ? 0 : kReserve;
     if (!put_frame(header, next.message, kNoSlot, true, next.job, reserve)) return;
     pending_.pop_front();
   }
@@ -188,7 +189,7 @@ void Link::on_sent(const ibv_wc& completion, std::size_t pair, std::size_t& even
     if (!is_up()) return;
     flush_pending();
   } else {
-    job_advanced(posting.job);
+    part_ended(posting);
     pump();
   }
   if (starved_ && has_room(kReserve)) {
@@ -237,7 +238,7 @@ void Link::on_received(const ibv_wc& completion, EventSink& sink, std::size_t& e
     ++frames_received_;
     held_[index] = true;
     if (!frame.payload.empty()) ++payloads_received_;
-    const Status sane = frame.sane ? note_freed(frame.header)
+    const Status sane = frame.sane ? note_freed(frame.header.freed_frames, frame.header.freed_payloads)
                                    : Status(base::error(ErrorCode::corrupt, peer_name(), ": a frame of ",
                                                         completion.byte_len, " bytes makes no sense"));
     if (!sane) return end(sane.error());
@@ -253,17 +254,17 @@ void Link::on_received(const ibv_wc& completion, EventSink& sink, std::size_t& e
 }
 
 // How much of what we sent the peer is done with.
-Status Link::note_freed(const FrameHeader& header) {
+Status Link::note_freed(std::uint32_t frames, std::uint32_t payloads) {
   const auto sent = static_cast<std::uint32_t>(frames_acknowledged_ + unacknowledged_.size());
-  const bool possible = sent - header.freed_frames <= sent - peer_freed_frames_ &&
-                        payloads_sent_ - header.freed_payloads <= payloads_sent_ - peer_freed_payloads_;
+  const bool possible = sent - frames <= sent - peer_freed_frames_ &&
+                        payloads_sent_ - payloads <= payloads_sent_ - peer_freed_payloads_;
   if (!possible) {
-    return base::error(ErrorCode::corrupt, peer_name(), ": the peer is done with ", header.freed_frames,
-                       " frames, of ", sent, " that were sent, after ", peer_freed_frames_);
+    return base::error(ErrorCode::corrupt, peer_name(), ": the peer is done with ", frames, " frames, of ", sent,
+                       " that were sent, after ", peer_freed_frames_);
   }
-  const bool more = header.freed_frames != peer_freed_frames_ || header.freed_payloads != peer_freed_payloads_;
-  peer_freed_frames_ = header.freed_frames;
-  peer_freed_payloads_ = header.freed_payloads;
+  const bool more = frames != peer_freed_frames_ || payloads != peer_freed_payloads_;
+  peer_freed_frames_ = frames;
+  peer_freed_payloads_ = payloads;
   if (!more) return {};
   flush_pending();
   if (std::exchange(starved_, false)) wants_attention();

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kMaxChain = 64;
 constexpr std::uint32_t kMaxSegments = 4;
+constexpr std::uint64_t kMostOfChain = 4 << 20;
 // Pieces are not made smaller than this to keep all queue pairs busy.
 constexpr std::uint64_t kLeastPiece = 64 * 1024;
 
@@ -89,7 +90,7 @@ void Link::pump() {
     Job& job = jobs_.at(serial);
     if (!post_pieces(serial, job)) return;
     unposted_.pop_front();
-    if (job.postings == 0) job_advanced(serial);  // it had nothing to move
+    job_advanced(serial);  // it may have had nothing to move
   }
 }
 
@@ -101,22 +102,22 @@ bool Link::post_pieces(std::uint64_t serial, Job& job) {
     });
     const std::uint32_t most = std::min({(*most_room)->room(), kMaxChain, host_.settings.post_batch});
     if (most == 0) return false;
-    const Job before = {.segment = job.segment, .offset = job.offset};
+    const Part part{++job.next_part, job.segment, job.offset};
     Chain chain;
     const std::uint32_t count = build_chain(job, serial, most, chain);
-    if (Status ok = (*most_room)->post(chain.requests.data(), {count, 0, serial}); !ok) {
-      job.segment = before.segment;
-      job.offset = before.offset;
-      break_off(ok.error());
+    job.under_way.push_back(part);
+    const QueuePair::Posting posting{.work_requests = count, .job = serial, .part = part.number};
+    if (Status ok = (*most_room)->post(chain.requests.data(), posting); !ok) {
+      break_off(ok.error());  // the part is moved over the next queue pairs
       return false;
     }
-    ++job.postings;
   }
   return true;
 }
 
 // Work requests for the job's next bytes. Each moves one range of the peer's memory, from or to as many ranges
-// of ours as fit into one; with several queue pairs a chain is one piece, so that all of them have some.
+// of ours as fit into one; with several queue pairs a chain is one piece, so that all of them have some. A chain is
+// what is moved again when it fails, so it does not grow beyond kMostOfChain.
 std::uint32_t Link::build_chain(Job& job, std::uint64_t serial, std::uint32_t most, Chain& chain) const {
   const Port& port = *host_.ports[port_];
   const std::uint32_t local_key = job.local->local_key(port_);
@@ -131,7 +132,8 @@ std::uint32_t Link::build_chain(Job& job, std::uint64_t serial, std::uint32_t mo
     most = 1;
   }
   std::uint32_t count = 0;
-  for (; count < most && job.segment < job.segments.size(); ++count) {
+  std::uint64_t moved = 0;
+  for (; count < most && moved < kMostOfChain && job.segment < job.segments.size(); ++count) {
     ibv_send_wr& request = chain.requests[count];
     request = {};
     request.wr_id = serial;
@@ -150,6 +152,7 @@ std::uint32_t Link::build_chain(Job& job, std::uint64_t serial, std::uint32_t mo
           reinterpret_cast<std::uintptr_t>(job.local->memory().data + s.local_offset + job.offset),
           static_cast<std::uint32_t>(size), local_key};
       left -= size;
+      moved += size;
       next_remote += size;
       job.offset += size;
       if (job.offset == s.size) {
@@ -163,13 +166,18 @@ std::uint32_t Link::build_chain(Job& job, std::uint64_t serial, std::uint32_t mo
   return count;
 }
 
-// A posting of it has ended well, or it had none.
+void Link::part_ended(const QueuePair::Posting& posting) {
+  const auto found = jobs_.find(posting.job);
+  if (found == jobs_.end()) return;
+  std::erase_if(found->second.under_way, [&](const Part& part) { return part.number == posting.part; });
+  job_advanced(posting.job);
+}
+
 void Link::job_advanced(std::uint64_t serial) {
   const auto found = jobs_.find(serial);
   if (found == jobs_.end()) return;
   Job& job = found->second;
-  if (job.postings > 0) --job.postings;
-  if (job.postings > 0 || job.segment < job.segments.size() || job.moved) return;
+  if (!job.under_way.empty() || job.segment < job.segments.size() || job.moved) return;
   job.moved = true;
   if (!job.notification) return finish_job(serial, {});
   put_or_keep({FrameKind::notification, *job.notification, 0, serial, {}});
@@ -206,16 +214,20 @@ void Link::finish_failed_jobs() {
   }
 }
 
-// Over new queue pairs everything that has not ended is moved once more. What is all there only has its
-// notification to wait for, which goes its own way.
+// Over new queue pairs every transfer goes on from its first byte that is not known to be there. One that is all
+// there only has its notification to wait for, which goes its own way.
 void Link::restart_jobs() {
   finish_failed_jobs();
   unposted_.clear();
   for (auto& [serial, job] : jobs_) {
     if (job.moved) continue;
-    job.segment = 0;
-    job.offset = 0;
-    job.postings = 0;
+    for (const Part& part : job.under_way) {
+      if (std::pair(part.segment, part.offset) < std::pair(job.segment, job.offset)) {
+        job.segment = part.segment;
+        job.offset = part.offset;
+      }
+    }
+    job.under_way.clear();
     unposted_.push_back(serial);
   }
 }

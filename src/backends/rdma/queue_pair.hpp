@@ -22,6 +22,7 @@ class QueuePair {
     std::uint32_t work_requests = 0;
     std::uint32_t frames = 0;
     std::uint64_t job = 0;
+    std::uint64_t part = 0;  ///< of the job
   };
 
   static Result<std::unique_ptr<QueuePair>> create(std::shared_ptr<Port> port, const Depth& depth);

@@ -35,7 +35,7 @@ struct Settings {
   std::uint8_t retry_count = 6;     ///< rdma_retry_count: 1 to 6 (7 would mean for ever on some devices)
   std::uint8_t ack_timeout = 14;    ///< rdma_ack_timeout: 4.096 us * 2^this until a packet is sent again
   std::chrono::milliseconds recovery{10'000};  ///< rdma_recovery_timeout_ms: that a link may be down
-  std::uint64_t max_piece = 4U << 20;  ///< rdma_max_piece: bytes of one work request; at most the device's limit
+  std::uint64_t max_piece = 1U << 20;  ///< rdma_max_piece: bytes of one work request; at most the device's limit
 
   /// `invalid_argument` names the setting, its value and what it may be. Settings of other backends are left
   /// alone.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/packed_struct.hpp"
+
 namespace stagewire::backends::shm {
 namespace {
 
@@ -36,9 +38,9 @@ TEST(ShmFormats, every_truncation_is_corrupt) {
 }
 
 TEST(ShmFormats, an_error_code_that_nobody_knows_is_a_failure) {
-  EXPECT_EQ(error_of_peer(7, "x").code(), ErrorCode::too_large);
-  EXPECT_EQ(error_of_peer(0, "x").code(), ErrorCode::failed);
-  EXPECT_EQ(error_of_peer(999, "x").code(), ErrorCode::failed);
+  EXPECT_EQ(backend::error_of_peer(7, "x").code(), ErrorCode::too_large);
+  EXPECT_EQ(backend::error_of_peer(0, "x").code(), ErrorCode::failed);
+  EXPECT_EQ(backend::error_of_peer(999, "x").code(), ErrorCode::failed);
 }
 
 }  // namespace
