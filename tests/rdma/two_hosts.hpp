@@ -30,10 +30,10 @@ inline process::PeerOptions receiver_options(int sender_port) {
           .launcher = {"peer"}};
 }
 
-/// Cuts the RDMA link of the other host, or mends it; `rail` counts from 0. The plain network that carries the
-/// control plane stays as it is.
+/// Pulls the other host's cable out of the switch, or puts it back; `rail` counts from 0. The plain network that
+/// carries the control plane stays as it is.
 inline void set_link(bool up, int rail = 0, int rails = 1) {
-  const std::string command = "nsenter --net=/proc/1/ns/net ip link set roce" + std::to_string(rails + rail) +
+  const std::string command = "nsenter --net=/proc/1/ns/net ip link set port" + std::to_string(rails + rail) +
                               (up ? " up" : " down");
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
