@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.hpp"
-#include "deploy/nearest.hpp"
 
 namespace stagewire::deploy {
 namespace {
