@@ -57,6 +57,8 @@ struct StagePlan {
 
 struct DeployPlan {
   std::string file;
+  /// All that were read, as canonical paths: the file and those that it is based on, also by an override.
+  std::vector<std::string> files_read;
   bool async_chunk = true;
   std::string pipeline;                    ///< "" or the registry key of a structural variant
   std::vector<StagePlan> stages;           ///< by stage_id

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "deploy/source_files.hpp"
 #include "pipeline/chain.hpp"
 #include "pipeline/host_check.hpp"
 #include "pipeline/memory_check.hpp"
@@ -120,7 +119,7 @@ Status PipelineImpl::prepare_stats() {
 
 /// Nothing that the run reads or writes is replaced by something else that it writes, by whatever name.
 Status PipelineImpl::check_outputs() const {
-  std::vector<std::string> read = deploy::files_of(options_.plan.file);
+  std::vector<std::string> read = options_.plan.files_read;
   for (const std::string& file : {options_.plan.file, options_.input, options_.replay.trace})
     if (!file.empty()) read.push_back(file);
   for (const auto* written : {&output_, &stats_}) {
