@@ -60,6 +60,7 @@ struct DeployPlan {
   /// All that were read, as canonical paths: the file and those that it is based on, also by an override.
   std::vector<std::string> files_read;
   bool async_chunk = true;
+  std::uint64_t active_stream_window = 0;  ///< see ChunkAdapterOptions; 0 = no bound
   std::string pipeline;                    ///< "" or the registry key of a structural variant
   std::vector<StagePlan> stages;           ///< by stage_id
   std::vector<EdgePlan> edges;
