@@ -129,7 +129,8 @@ struct ChunkCounters {
 class STAGEWIRE_API ChunkTransferAdapter {
  public:
   /// `connector` outlives the adapter; an adapter that sends is the only one on it. `processor` may be null
-  /// for a stage that sends nothing. `invalid_argument`: options that contradict each other.
+  /// for a stage that sends nothing. `invalid_argument`: options that contradict each other. `exhausted`: a
+  /// thread is needed to send, and none is to be had.
   static Result<std::unique_ptr<ChunkTransferAdapter>> create(Connector& connector,
                                                               std::unique_ptr<ChunkProcessor> processor,
                                                               const ChunkAdapterOptions& options);

@@ -2,6 +2,7 @@
 // that is wrong with it. docs/config.md is generated from the same table of keys that parses them.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -56,9 +57,12 @@ struct StagePlan {
 
 struct DeployPlan {
   std::string file;
+  /// All that were read, as canonical paths: the file and those that it is based on, also by an override.
+  std::vector<std::string> files_read;
   bool async_chunk = true;
-  std::string pipeline;           ///< "" or the registry key of a structural variant
-  std::vector<StagePlan> stages;  ///< by stage_id
+  std::uint64_t active_stream_window = 0;  ///< see ChunkAdapterOptions; 0 = no bound
+  std::string pipeline;                    ///< "" or the registry key of a structural variant
+  std::vector<StagePlan> stages;           ///< by stage_id
   std::vector<EdgePlan> edges;
   std::map<std::string, std::string> engine_options;  ///< pipeline-wide, kept
   std::vector<Diagnostic> notes;                      ///< warnings and notes
@@ -86,6 +90,9 @@ STAGEWIRE_API DeployResult parse_deploy(std::string_view text, const std::string
 
 /// The reference page of all keys, Markdown (docs/config.md holds its output).
 STAGEWIRE_API std::string deploy_reference();
+
+/// What to say after an unknown word: "; did you mean zmq_port?", or "; known: a, b, c" when none is near.
+STAGEWIRE_API std::string suggestion(std::string_view word, const std::vector<std::string_view>& known);
 
 /// "512MiB", "512MB", "0.5GiB" or plain bytes. `invalid_argument` names what was expected.
 STAGEWIRE_API Result<std::uint64_t> parse_size(std::string_view text);

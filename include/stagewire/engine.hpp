@@ -124,7 +124,8 @@ STAGEWIRE_API std::vector<BackendReport> probe_backends();
 class IOEngine {
  public:
   /// Binds, opens the backends, starts the progress thread. `conflict` when the port is taken (with its owner
-  /// where that can be found), `unsupported` when a backend that was asked for cannot be had.
+  /// where that can be found), `unsupported` when a backend that was asked for cannot be had, `exhausted`
+  /// when a thread cannot.
   STAGEWIRE_API static Result<std::unique_ptr<IOEngine>> create(const IOEngineConfig& config);
   virtual ~IOEngine() = default;
 

@@ -38,10 +38,11 @@ struct ReplayOptions {
 
 struct PipelineOptions {
   DeployPlan plan;
-  std::string input;       ///< of "speech", else empty
-  std::string output;      ///< the same
-  ReplayOptions replay;    ///< of the others
-  std::string stats_json;  ///< file for the report; empty = none
+  std::string input;         ///< of "speech", else empty
+  std::string output;        ///< the same
+  ReplayOptions replay;      ///< of the others
+  std::string stats_json;    ///< file for the report; empty = none
+  std::string record_trace;  ///< of a replay: file for when which request emitted what; empty = none
   Rate rate = Rate::max;
   double speed = 1;  ///< with Rate::real: so many times as fast
   Milliseconds timeout{
@@ -61,6 +62,7 @@ struct EdgeReport {
   std::string route_reason;
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t most_held = 0;  ///< requests that active_stream_window held back, the most at one time
   double mb_per_s = 0;  ///< bytes over the time from the request's start to the edge's last chunk, 1e6
   double latency_p50_us = 0, latency_p90_us = 0, latency_p99_us = 0;  ///< from put to ready
 

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "base/thread.hpp"
+
 namespace stagewire::backend {
 namespace {
 
@@ -36,13 +38,14 @@ Worker::~Worker() {
   for (const auto& job : queue_) job->abandon();
 }
 
-bool Worker::push(std::unique_ptr<Job>& job) {
+Result<bool> Worker::push(std::unique_ptr<Job>& job) {
   {
     const std::lock_guard lock(mutex_);
     if (queue_.size() >= kQueue) return false;
     if (!thread_.joinable()) {
       const SignalsBlocked inherited_by_the_thread;
-      thread_ = std::thread([this] { run(); });
+      const Status started = base::start_thread(thread_, "the thread for large copies", [this] { run(); });
+      if (!started) return started.error();
       pthread_setname_np(thread_.native_handle(), "stagewire-copy");
     }
     queue_.push_back(std::move(job));

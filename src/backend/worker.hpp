@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "stagewire/result.hpp"
+
 namespace stagewire::backend {
 
 class Worker {
@@ -31,8 +33,9 @@ class Worker {
   /// Abandons what is left.
   ~Worker();
 
-  /// False when the queue is full. The thread is started by the first job.
-  bool push(std::unique_ptr<Job>& job);
+  /// False when the queue is full; then, and after an error, the job stays the caller's. The thread is
+  /// started by the first job: `exhausted` when there is none to be had, which the next job tries again.
+  Result<bool> push(std::unique_ptr<Job>& job);
   /// Abandons the owner's jobs; returns when none of them runs any more (it waits for one step at most).
   void cancel(const void* owner);
 

@@ -24,9 +24,9 @@ class ChunkTransferAdapter::Impl {
       sender = std::make_shared<chunk::Sender>(
           connector, std::move(processor),
           chunk::Sender::Edge{here, base::text(target), options.space_timeout}, ready);
-      sender->start();
     }
   }
+  Status start() const { return sender ? sender->start() : Status(); }
   ~Impl() {
     if (receiver) receiver->stop();
     if (sender) sender->stop();
@@ -71,8 +71,9 @@ Result<std::unique_ptr<ChunkTransferAdapter>> ChunkTransferAdapter::create(
   if (options.space_timeout.count() < 0 || options.chunk_timeout.count() < 0) {
     return base::error(ErrorCode::invalid_argument, "space_timeout and chunk_timeout must not be negative");
   }
-  return std::unique_ptr<ChunkTransferAdapter>(
-      new ChunkTransferAdapter(std::make_unique<Impl>(connector, std::move(processor), options)));
+  auto impl = std::make_unique<Impl>(connector, std::move(processor), options);
+  if (Status started = impl->start(); !started) return started.error();
+  return std::unique_ptr<ChunkTransferAdapter>(new ChunkTransferAdapter(std::move(impl)));
 }
 
 ChunkTransferAdapter::ChunkTransferAdapter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "chunk/chunk_fixture.hpp"
+#include "support/use_up_threads.hpp"
 
 namespace stagewire::chunk {
 namespace {
@@ -257,6 +258,19 @@ TEST(ChunkAdapter, giving_up_a_request_makes_room_in_the_window) {
   const ChunkEvent event = pair.next_received();
   EXPECT_EQ(event.internal_id, "target-c");
   EXPECT_TRUE(event.chunk.ok());
+}
+
+[[noreturn]] void create_without_a_thread() {
+  const ConnectorPair pair({});
+  test::use_up_threads();
+  test::exit_with(
+      ChunkTransferAdapter::create(*pair.sender, std::make_unique<PlainProcessor>(), ChunkAdapterOptions{}));
+}
+
+TEST(ChunkAdapter, R24_without_a_thread_to_send_it_is_exhausted) {
+  if (!test::kCanUseUpThreads) GTEST_SKIP() << "a sanitizer needs the address space itself";
+  EXPECT_EXIT(create_without_a_thread(), ::testing::ExitedWithCode(3),
+              "exhausted: cannot start the thread that sends the chunks of stage 0: .*ulimit -u");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "base/text.hpp"
+#include "base/thread.hpp"
 
 namespace stagewire::chunk {
 
@@ -17,12 +18,14 @@ Sender::~Sender() {
   stop();
 }
 
-void Sender::start() {
+Status Sender::start() {
+  const std::string purpose = base::text("the thread that sends the chunks of stage ", edge_.from);
+  if (Status started = base::start_thread(worker_, purpose, [this] { run(); }); !started) return started;
+  pthread_setname_np(worker_.native_handle(), "stagewire-chunk");
   connector_.on_abandoned([weak = weak_from_this()](std::string_view key, bool, const Error& reason) {
     if (const auto self = weak.lock()) self->receiver_gave_up(key, reason);
   });
-  worker_ = std::thread([this] { run(); });
-  pthread_setname_np(worker_.native_handle(), "stagewire-chunk");
+  return {};
 }
 
 void Sender::stop() {

@@ -45,8 +45,8 @@ class Sender : public std::enable_shared_from_this<Sender> {
   Sender(Connector& connector, std::unique_ptr<ChunkProcessor> processor, Edge edge,
          std::shared_ptr<ReadySignal> ready);
   ~Sender();
-  /// Before the first save, and once it is held by a shared_ptr.
-  void start();
+  /// Before the first save, and once it is held by a shared_ptr. `exhausted`: no thread is to be had.
+  Status start();
   /// Ends the worker; receivers of what was not finished are told. Before the destructor.
   void stop();
 

@@ -1,15 +1,14 @@
 // stagewire COMMAND ...: finds the command, nothing else.
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <exception>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/commands.hpp"
 #include "cli/standard_streams.hpp"
+#include "stagewire/deploy.hpp"
 
 namespace stagewire::cli {
 namespace {
@@ -36,30 +35,11 @@ void print_usage(std::FILE* out) {
   std::fputs("\n  stagewire COMMAND --help says more; --version prints the version.\n", out);
 }
 
-/// How many letters must be inserted, removed or changed to turn one word into the other.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
-    }
-  }
-  return row[b.size()];
-}
-
 int unknown_command(std::string_view word) {
-  const auto nearest =
-      std::min_element(kCommands.begin(), kCommands.end(), [&](const Command& a, const Command& b) {
-        return edit_distance(word, a.name) < edit_distance(word, b.name);
-      });
-  std::fprintf(
-      stderr, "stagewire: there is no command '%.*s'; did you mean '%s'? 'stagewire --help' lists them all\n",
-      static_cast<int>(word.size()), word.data(), nearest->name);
+  std::vector<std::string_view> names;
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  std::fprintf(stderr, "stagewire: there is no command '%.*s'%s ('stagewire --help' says more)\n",
+               static_cast<int>(word.size()), word.data(), suggestion(word, names).c_str());
   return kUsageError;
 }
 

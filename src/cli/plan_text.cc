@@ -97,7 +97,10 @@ std::string printed(const json& root) {
 std::string plan_text(const DeployPlan& plan) {
   std::ostringstream out;
   out << plan.file << ": " << plan.stages.size() << " stages, " << plan.edges.size() << " edges, "
-      << (plan.async_chunk ? "in chunks" : "in whole results") << "\n";
+      << (plan.async_chunk ? "in chunks" : "in whole results");
+  if (plan.active_stream_window > 0)
+    out << ", a stage receives " << plan.active_stream_window << " requests at once";
+  out << "\n";
   if (!plan.pipeline.empty()) out << "  pipeline " << shown(plan.pipeline) << "\n";
   for (const auto& [name, value] : plan.engine_options) out << "  engine " << name << ": " << value << "\n";
   out << "stages\n";
@@ -121,6 +124,7 @@ std::string plan_json(const DeployPlan& plan) {
   return printed({{"ok", true},
                   {"file", plan.file},
                   {"async_chunk", plan.async_chunk},
+                  {"active_stream_window", plan.active_stream_window},
                   {"pipeline", plan.pipeline},
                   {"stages", stages},
                   {"edges", edges},

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "cli/number_range.hpp"
 
@@ -14,9 +15,9 @@ Error usage(const std::string& text) {
 }
 
 /// Options of a replay, and those that a trace takes the place of.
-constexpr const char* kReplayOptions[] = {"--trace",       "--seed",          "--requests",
+constexpr const char* kReplayOptions[] = {"--trace",       "--record-trace",  "--seed",         "--requests",
                                           "--concurrency", "--prompt-tokens", "--output-tokens"};
-constexpr std::size_t kFirstOfShape = 2;
+constexpr std::size_t kFirstOfShape = 3;
 constexpr const char* kFileOptions[] = {"--input", "--output"};
 
 /// "real", "max" or so many times as fast as real.
@@ -98,6 +99,8 @@ void define_options(CLI::App& app, ServeArguments& arguments) {
       ->capture_default_str();
   app.add_option("--trace", arguments.replay.trace,
                  "replay: a recorded run, JSON lines, in place of the four options above");
+  app.add_option("--record-trace", arguments.record_trace,
+                 "replay: file to write to when which request emitted what, for --trace");
   app.add_option("--seed", arguments.replay.seed, "replay: of the contents")->capture_default_str();
   app.add_option("--set", arguments.overrides, "PATH=VALUE: as if the deploy file said so; may be repeated")
       ->allow_extra_args(false);
@@ -122,9 +125,13 @@ Status apply_arguments(const CLI::App& app, const ServeArguments& arguments, Pip
   options.input = arguments.input;
   options.output = arguments.output;
   options.replay = arguments.replay;
-  if (app.count("--stats-json") > 0 && arguments.stats_json.empty())
-    return usage("--stats-json \"\" names no file: leave it out, or name one");
+  for (const auto& [option, file] : {std::pair("--stats-json", &arguments.stats_json),
+                                     std::pair("--record-trace", &arguments.record_trace)}) {
+    if (app.count(option) > 0 && file->empty())
+      return usage(std::string(option) + " \"\" names no file: leave it out, or name one");
+  }
   options.stats_json = arguments.stats_json;
+  options.record_trace = arguments.record_trace;
   options.timeout = Milliseconds(std::lround(arguments.timeout_s * 1e3));
   return {};
 }

@@ -20,6 +20,7 @@ struct ServeArguments {
   std::string input;
   std::string output;
   std::string stats_json;
+  std::string record_trace;
   std::vector<std::string> overrides;
   std::string rate = "max";
   double timeout_s = 60;

@@ -197,7 +197,7 @@ Status ConnectorImpl::open() {
                                               duration(config_.original_timeout_s));
   config_.host = core_->desc().host;
   config_.zmq_port = core_->desc().port;
-  core_->start();
+  if (Status started = core_->start(); !started) return started;
   if (!config_.sender_host.empty() && config_.sender_zmq_port != 0) {
     update_sender_info(config_.sender_host, config_.sender_zmq_port);
   }

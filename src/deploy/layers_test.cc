@@ -56,6 +56,19 @@ TEST_F(Layers, overlay_merges_connectors_and_stages_and_wins) {
   EXPECT_FALSE(plan.stages[2].connector);
 }
 
+TEST_F(Layers, all_files_that_were_read_are_named) {
+  const std::string base = write("base.yaml", "dtype: float16\n");
+  const std::string other = write("other.yaml", "dtype: bfloat16\n");
+  const std::string top = write("top.yaml", "base_config: ./base.yaml\nstages: [{stage_id: 0}]\n");
+  const auto canonical = [](const std::string& file) { return std::filesystem::canonical(file).string(); };
+  const std::vector<std::string> as_written{canonical(top), canonical(base)};
+  EXPECT_EQ(load_deploy(top, shm_only()).plan->files_read, as_written);
+  DeployOptions options = shm_only();
+  options.overrides = {"base_config=other.yaml"};
+  const std::vector<std::string> overridden{canonical(top), canonical(other)};
+  EXPECT_EQ(load_deploy(top, options).plan->files_read, overridden);
+}
+
 TEST_F(Layers, R14_an_error_names_the_file_that_it_stands_in) {
   const std::string base = write("base.yaml", "stages: []\nasync_chunk: maybe\n");
   const std::string file = write("top.yaml", "base_config: base.yaml\nsession_mode: both\n");

@@ -1,7 +1,5 @@
 #include "deploy/legacy.hpp"
 
-#include "deploy/nearest.hpp"
-
 namespace stagewire::deploy {
 namespace {
 

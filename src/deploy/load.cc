@@ -37,10 +37,13 @@ DeployResult load(const std::string& name, const DeployOptions& options, Read re
     if (one) (one->is_early() ? early : late).push_back(std::move(*one));
   }
   DeployResult result;
-  std::optional<Node> tree = read(early, diagnostics);
-  if (tree) result.plan = plan_of(std::move(*tree), name, late, options, diagnostics);
+  std::optional<deploy::SourceTree> tree = read(early, diagnostics);
+  if (tree) result.plan = plan_of(std::move(tree->root), name, late, options, diagnostics);
   result.diagnostics = diagnostics.sorted();
-  if (result.plan) result.plan->notes = result.diagnostics;
+  if (result.plan) {
+    result.plan->files_read = std::move(tree->files);
+    result.plan->notes = result.diagnostics;
+  }
   return result;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "deploy/nearest.hpp"
 #include "deploy/schema.hpp"
 
 namespace stagewire::deploy {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "stagewire/deploy.hpp"
+
 namespace stagewire::deploy {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -41,12 +43,16 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
   return found;
 }
 
+}  // namespace stagewire::deploy
+
+namespace stagewire {
+
 std::string suggestion(std::string_view word, const std::vector<std::string_view>& known) {
-  std::string_view near = nearest(word, known);
+  std::string_view near = deploy::nearest(word, known);
   if (!near.empty()) return "; did you mean " + std::string(near) + "?";
   std::string out;
   for (std::string_view one : known) out += (out.empty() ? "" : ", ") + std::string(one);
   return out.empty() ? "" : "; known: " + out;
 }
 
-}  // namespace stagewire::deploy
+}  // namespace stagewire

@@ -1,4 +1,4 @@
-// "did you mean ...?"
+// "did you mean ...?", which suggestion() of the public header says.
 #pragma once
 
 #include <string>
@@ -13,8 +13,5 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// The known word that is nearest to `word`, or empty when none is near (a third of its letters, at least
 /// two, may be wrong). The first of equals.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known);
-
-/// "; did you mean zmq_port?", or "; known: a, b, c" when none is near.
-std::string suggestion(std::string_view word, const std::vector<std::string_view>& known);
 
 }  // namespace stagewire::deploy

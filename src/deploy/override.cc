@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "deploy/nearest.hpp"
 #include "deploy/yaml_reader.hpp"
 
 namespace stagewire::deploy {

@@ -28,6 +28,7 @@ class Planner {
     plan_.file = file;
     if (const Value* pipeline = top_.find("pipeline")) plan_.pipeline = pipeline->text;
     keep_engine_options();
+    plan_.active_stream_window = static_cast<std::uint64_t>(top_["active_stream_window"].integer);
     set_async_chunk();
     edges_ = read_edges(stage_nodes(), tree_.find("edges"), connectors_, diagnostics_);
     for (const Edge& edge : edges_) plan_edge(edge);

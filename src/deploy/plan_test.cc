@@ -30,6 +30,18 @@ TEST(Plan, speech_file_of_the_demo_is_sound) {
   EXPECT_EQ(plan.stages[0].chunk_options, chunks);
 }
 
+TEST(Plan, the_window_of_active_streams_is_part_of_it) {
+  EXPECT_EQ(parse(speech_yaml("")).plan->active_stream_window, 0U);
+  const auto result = parse(speech_yaml("") + "active_stream_window: 7\n");
+  ASSERT_TRUE(result.plan) << all_text(result);
+  EXPECT_EQ(result.plan->active_stream_window, 7U);
+  EXPECT_EQ(result.plan->engine_options.count("active_stream_window"), 0U);
+  DeployOptions options = shm_only();
+  options.overrides = {"active_stream_window=2"};
+  EXPECT_EQ(parse_deploy(speech_yaml(""), "test.yaml", options).plan->active_stream_window, 2U);
+  EXPECT_FALSE(parse(speech_yaml("") + "active_stream_window: -1\n").plan);
+}
+
 TEST(Plan, R12_rule_a_numbers_ports_by_stage) {
   auto result = parse(speech_yaml("host: AUTO"));
   ASSERT_TRUE(result.plan) << all_text(result);

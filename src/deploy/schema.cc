@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.hpp"
-#include "deploy/nearest.hpp"
 
 namespace stagewire::deploy {
 namespace {
@@ -42,10 +41,10 @@ constexpr KeySpec kTopLevel[] = {
         .one_of("turn|duplex")
         .for_engine(),
     row("model_runner", kChoice, "Model runner generation.").by_default("v1").one_of("v1|v2").for_engine(),
-    row("active_stream_window", kInteger, "How many streams may be active at once; 0 = no bound.")
+    row("active_stream_window", kInteger,
+        "How many requests a stage receives at once, first come first served; 0 = no bound.")
         .by_default("0")
-        .between(0, kMaxCount)
-        .for_engine(),
+        .between(0, kMaxCount),
     row("duplex_session", kMap, "Limits of duplex sessions, see below.").for_engine(),
     row("trust_remote_code", kBoolean, "Pipeline-wide engine argument.").for_engine(),
     row("distributed_executor_backend", kAny, "Pipeline-wide engine argument.").for_engine(),

@@ -130,23 +130,23 @@ class ChainReader {
   std::vector<std::string> chain_;  ///< canonical paths of the files read so far
 };
 
+std::optional<SourceTree> with_files(std::optional<Node> root, const ChainReader& reader) {
+  if (!root) return std::nullopt;
+  return SourceTree{std::move(*root), reader.files()};
+}
+
 }  // namespace
 
-std::optional<Node> read_with_bases(const std::string& file, const std::vector<Override>& early,
-                                    Diagnostics& diagnostics) {
-  return ChainReader(diagnostics).read_file(file, early, {});
+std::optional<SourceTree> read_with_bases(const std::string& file, const std::vector<Override>& early,
+                                          Diagnostics& diagnostics) {
+  ChainReader reader(diagnostics);
+  return with_files(reader.read_file(file, early, {}), reader);
 }
 
-std::optional<Node> read_with_bases(std::string_view text, const std::string& name,
-                                    const std::vector<Override>& early, Diagnostics& diagnostics) {
-  return ChainReader(diagnostics).read_text(text, name, early, {});
-}
-
-std::vector<std::string> files_of(const std::string& file) {
-  Diagnostics ignored;  // whoever reads the tree is told
-  ChainReader reader(ignored);
-  reader.read_file(file, {}, {});
-  return reader.files();
+std::optional<SourceTree> read_with_bases(std::string_view text, const std::string& name,
+                                          const std::vector<Override>& early, Diagnostics& diagnostics) {
+  ChainReader reader(diagnostics);
+  return with_files(reader.read_text(text, name, early, {}), reader);
 }
 
 }  // namespace stagewire::deploy

@@ -14,16 +14,17 @@ namespace stagewire::deploy {
 
 constexpr std::size_t kMaxBaseFiles = 16;  ///< a chain of base_config longer than this is refused
 
+struct SourceTree {
+  Node root;
+  std::vector<std::string> files;  ///< that were read, as canonical paths
+};
+
 /// Blocks on the file system. `early` overrides are put into the file before its base is read.
 /// nullopt after reporting why there is no tree.
-std::optional<Node> read_with_bases(const std::string& file, const std::vector<Override>& early,
-                                    Diagnostics& diagnostics);
+std::optional<SourceTree> read_with_bases(const std::string& file, const std::vector<Override>& early,
+                                          Diagnostics& diagnostics);
 /// The same for text; its base_config is relative to the working directory.
-std::optional<Node> read_with_bases(std::string_view text, const std::string& name,
-                                    const std::vector<Override>& early, Diagnostics& diagnostics);
-
-/// The file and those that it is based on, as canonical paths; as far as they can be read. A base that only
-/// an override names is not among them.
-std::vector<std::string> files_of(const std::string& file);
+std::optional<SourceTree> read_with_bases(std::string_view text, const std::string& name,
+                                          const std::vector<Override>& early, Diagnostics& diagnostics);
 
 }  // namespace stagewire::deploy

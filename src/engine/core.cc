@@ -11,6 +11,7 @@
 
 #include "backend/builtin_backends.hpp"
 #include "base/log.hpp"
+#include "base/thread.hpp"
 #include "control/host_address.hpp"
 #include "engine/sinks.hpp"
 
@@ -146,14 +147,14 @@ void Core::set_pool(const MemoryDesc& pool, std::uint64_t lease_limit) {
   lease_limit_ = lease_limit;
 }
 
-void Core::start() {
+Status Core::start() {
   {
     const std::lock_guard lock(progress_mutex_);
     for (auto& backend : *backends_) backend->arm();
   }
-  if (options_.engine.progress_thread) {
-    thread_ = std::thread([this] { run_loop(); });
-  }
+  if (!options_.engine.progress_thread) return {};
+  return base::start_thread(thread_, base::text("the progress thread of engine ", desc_.key),
+                            [this] { run_loop(); });
 }
 
 // Ends the transfers, waits until no byte of them moves, then takes leave: to a peer, our goodbye means that

@@ -75,8 +75,9 @@ class Core : public std::enable_shared_from_this<Core> {
   const BackendSet& backends() const { return *backends_; }
   /// What the hello says about our pool. Before the first peer is met.
   void set_pool(const MemoryDesc& pool, std::uint64_t lease_limit);
-  /// Starts the progress thread (unless hand-driven). Handler calls begin.
-  void start();
+  /// Starts the progress thread (unless hand-driven). Handler calls begin. `exhausted`: no thread is to be
+  /// had; what is left to do is close().
+  Status start();
   /// Tells the peers, ends every transfer with `closed`, joins the thread. Not from a handler call.
   /// Idempotent.
   void close();

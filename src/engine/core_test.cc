@@ -2,6 +2,7 @@
 #include "engine/core.hpp"
 
 #include "engine/engine_fixture.hpp"
+#include "support/use_up_threads.hpp"
 
 namespace stagewire::engine {
 namespace {
@@ -15,7 +16,7 @@ struct CoreTest : ::testing::Test {
     auto made = Core::create({.engine = config, .clock = &clock});
     EXPECT_TRUE(made.ok()) << made.error().to_string();
     core = std::move(*made);
-    core->start();
+    EXPECT_TRUE(core->start().ok());
   }
   base::Deadline in(ms time) const { return base::Deadline::after(time, clock); }
   void pass(ms time) {
@@ -128,6 +129,20 @@ TEST_F(CoreTest, two_imports_of_a_region_are_one) {
   core->drop_peer(peer, Error(ErrorCode::unavailable, "gone"));
   EXPECT_EQ(core->import_region(*peer, theirs->desc()).error().code(), ErrorCode::unavailable);
   EXPECT_EQ(core->find_peer("far"), nullptr);
+}
+
+[[noreturn]] void start_without_a_thread() {
+  auto core = Core::create({.engine = config_of("core", "shm")});
+  test::use_up_threads();
+  const Status started = (*core)->start();
+  (*core)->close();
+  test::exit_with(started);
+}
+
+TEST(CoreStart, R24_without_a_thread_it_is_exhausted_and_can_be_closed) {
+  if (!test::kCanUseUpThreads) GTEST_SKIP() << "a sanitizer needs the address space itself";
+  EXPECT_EXIT(start_without_a_thread(), ::testing::ExitedWithCode(3),
+              "exhausted: cannot start the progress thread of engine core: .*ulimit -u");
 }
 
 }  // namespace

@@ -242,7 +242,7 @@ class IOEngineImpl final : public IOEngine {
 Result<std::unique_ptr<IOEngine>> IOEngine::create(const IOEngineConfig& config) {
   auto core = Core::create({.engine = config});
   if (!core) return core.error();
-  (*core)->start();
+  if (Status started = (*core)->start(); !started) return started.error();
   return std::unique_ptr<IOEngine>(new IOEngineImpl(std::move(*core)));
 }
 

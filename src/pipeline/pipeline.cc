@@ -5,19 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "base/text.hpp"
-#include "deploy/source_files.hpp"
 #include "pipeline/chain.hpp"
 #include "pipeline/host_check.hpp"
 #include "pipeline/memory_check.hpp"
 #include "pipeline/output_file.hpp"
 #include "pipeline/pipelines.hpp"
 #include "pipeline/replay_report.hpp"
+#include "pipeline/step_recording.hpp"
 #include "pipeline/supervisor.hpp"
 
 namespace stagewire {
@@ -49,22 +50,27 @@ class PipelineImpl final : public Pipeline {
  private:
   Status prepare_file();
   Status prepare_replay();
-  Status prepare_stats();
+  Status prepare_reports();
   Status check_outputs() const;
+  Status check_not_read(const OutputFile& written) const;
   RunOptions run_options() const;
   Assignment assignment_of(std::size_t position) const;
   PipelineReport make_report(const RunTimes& times, const std::vector<Done>& stages) const;
-  Status present(const PipelineReport& report);
+  Status present(const PipelineReport& report, const RunTimes& times);
+  Status write_trace(const RunTimes& times);
 
   PipelineOptions options_;
   const PipelineDefinition& definition_;
   std::string request_id_;
   std::vector<const StagePlan*> chain_;  // in options_.plan
   double audio_seconds_ = 0;
-  RequestPlan requests_;               // of a replay
-  std::optional<RequestBoard> board_;  // of a replay
-  std::optional<OutputFile> output_;   // until presented; of a pipeline from file to file
+  RequestPlan requests_;                    // of a replay
+  std::optional<RequestBoard> board_;       // of a replay
+  std::optional<StepRecording> recording_;  // of a replay that becomes a trace
+  // Until presented:
+  std::optional<OutputFile> output_;  // of a pipeline from file to file
   std::optional<OutputFile> stats_;
+  std::optional<OutputFile> trace_;  // that is recorded
   bool has_run_ = false;
 };
 
@@ -83,11 +89,15 @@ Status PipelineImpl::prepare() {
   }
   if (Status status = definition_.is_replay() ? prepare_replay() : prepare_file(); !status.ok())
     return status;
-  if (Status status = prepare_stats(); !status.ok()) return status;
+  if (Status status = prepare_reports(); !status.ok()) return status;
   return check_outputs();
 }
 
 Status PipelineImpl::prepare_file() {
+  if (!options_.record_trace.empty()) {
+    return base::error(ErrorCode::invalid_argument, "the pipeline \"", definition_.name,
+                       "\" is no replay: it has no trace to record");
+  }
   const auto audio_seconds = definition_.check_input(options_.input);
   if (!audio_seconds.ok()) return audio_seconds.error();
   audio_seconds_ = *audio_seconds;
@@ -102,38 +112,55 @@ Status PipelineImpl::prepare_replay() {
     return base::error(ErrorCode::invalid_argument, "the pipeline \"", definition_.name,
                        "\" is a replay: it has no input and no output file");
   }
-  auto requests = definition_.plan_requests(options_.replay, chain_.front()->async_chunk);
+  const bool recorded = !options_.record_trace.empty();
+  auto requests = definition_.plan_requests(options_.replay, chain_.front()->async_chunk, recorded);
   if (!requests.ok()) return requests.error();
   requests_ = std::move(*requests);
   for (const PlannedRequest& request : requests_.requests) audio_seconds_ += request.audio_seconds;
   board_.emplace(requests_.requests.size(), requests_.concurrency, chain_.size());
+  if (recorded) recording_.emplace(requests_.requests.size());
   return {};
 }
 
-Status PipelineImpl::prepare_stats() {
-  if (options_.stats_json.empty()) return {};
-  auto stats = OutputFile::create(options_.stats_json);
-  if (!stats.ok()) return stats.error();
-  stats_.emplace(std::move(*stats));
+Status PipelineImpl::prepare_reports() {
+  for (const auto& [path, file] :
+       {std::pair(&options_.stats_json, &stats_), std::pair(&options_.record_trace, &trace_)}) {
+    if (path->empty()) continue;
+    auto created = OutputFile::create(*path);
+    if (!created.ok()) return created.error();
+    file->emplace(std::move(*created));
+  }
   return {};
 }
 
 /// Nothing that the run reads or writes is replaced by something else that it writes, by whatever name.
 Status PipelineImpl::check_outputs() const {
-  std::vector<std::string> read = deploy::files_of(options_.plan.file);
-  for (const std::string& file : {options_.plan.file, options_.input, options_.replay.trace})
-    if (!file.empty()) read.push_back(file);
-  for (const auto* written : {&output_, &stats_}) {
-    if (!*written) continue;
-    for (const std::string& file : read) {
-      if (!(*written)->would_replace(file)) continue;
-      return base::error(ErrorCode::invalid_argument, "cannot write ", (*written)->path(), ": it is ", file,
-                         ", which this run reads: choose another name");
+  struct Written {
+    const char* what;
+    const std::optional<OutputFile>& file;
+  };
+  const std::array<Written, 3> all{{{"output", output_}, {"statistics", stats_}, {"recorded trace", trace_}}};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].file) continue;
+    if (Status status = check_not_read(*all[i].file); !status.ok()) return status;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!all[j].file || !all[j].file->is_same_place(*all[i].file)) continue;
+      return base::error(ErrorCode::invalid_argument, "the ", all[j].what, " ", all[j].file->path(),
+                         " and the ", all[i].what, " ", all[i].file->path(),
+                         " are the same file: choose another name for one of them");
     }
   }
-  if (output_ && stats_ && output_->is_same_place(*stats_)) {
-    return base::error(ErrorCode::invalid_argument, "the output ", output_->path(), " and the statistics ",
-                       stats_->path(), " are the same file: choose another name for one of them");
+  return {};
+}
+
+Status PipelineImpl::check_not_read(const OutputFile& written) const {
+  std::vector<std::string> read = options_.plan.files_read;
+  for (const std::string& file : {options_.plan.file, options_.input, options_.replay.trace})
+    if (!file.empty()) read.push_back(file);
+  for (const std::string& file : read) {
+    if (!written.would_replace(file)) continue;
+    return base::error(ErrorCode::invalid_argument, "cannot write ", written.path(), ": it is ", file,
+                       ", which this run reads: choose another name");
   }
   return {};
 }
@@ -169,6 +196,8 @@ Assignment PipelineImpl::assignment_of(std::size_t position) const {
   assignment.real_time = options_.rate == Rate::real;
   assignment.speed = options_.speed;
   assignment.async_chunk = stage.async_chunk;
+  assignment.active_stream_window = options_.plan.active_stream_window;
+  assignment.record_steps = recording_.has_value();
   assignment.replay = options_.replay;
   assignment.timeout_ms = options_.timeout.count();
   assignment.chunk_options = stage.chunk_options;
@@ -180,14 +209,14 @@ Result<PipelineReport> PipelineImpl::run(PipelineObserver& observer) {
   if (std::exchange(has_run_, true)) return base::error(ErrorCode::closed, "a pipeline runs once");
   RunOptions run = run_options();
   if (board_) run.board = &*board_;
+  if (recording_) run.recording = &*recording_;
   Supervisor supervisor(std::move(run), observer);
   if (Status status = supervisor.run(); !status.ok()) {
-    output_.reset();
-    stats_.reset();
+    for (auto* file : {&output_, &stats_, &trace_}) file->reset();
     return status.error();
   }
   PipelineReport report = make_report(supervisor.times(), supervisor.reports());
-  if (Status status = present(report); !status.ok()) return status.error();
+  if (Status status = present(report, supervisor.times()); !status.ok()) return status.error();
   return report;
 }
 
@@ -213,6 +242,7 @@ PipelineReport PipelineImpl::make_report(const RunTimes& times, const std::vecto
     edge.route_reason = done.route_reason;
     edge.chunks = done.chunks;
     edge.bytes = done.bytes;
+    edge.most_held = done.most_held;
     const double seconds = seconds_between(times.started_us, done.last_chunk_at_us);
     edge.mb_per_s = seconds > 0 ? static_cast<double>(done.bytes) / 1e6 / seconds : 0;
     edge.latency_p50_us = done.latency_p50_us;
@@ -230,16 +260,29 @@ PipelineReport PipelineImpl::make_report(const RunTimes& times, const std::vecto
   return report;
 }
 
-Status PipelineImpl::present(const PipelineReport& report) {
+/// Everything is written before anything is presented.
+Status PipelineImpl::present(const PipelineReport& report, const RunTimes& times) {
   if (stats_) {
-    const std::string text = to_json(report);
-    OutputFile stats = std::move(*std::exchange(stats_, std::nullopt));
-    if (Status status = stats.write(text); !status.ok()) return status;
-    if (Status status = stats.present(); !status.ok()) return status;
+    if (Status status = stats_->write(to_json(report)); !status.ok()) return status;
   }
-  if (!output_) return {};
-  OutputFile output = std::move(*std::exchange(output_, std::nullopt));
-  return output.present();
+  if (Status status = write_trace(times); !status.ok()) return status;
+  for (auto* file : {&stats_, &trace_, &output_}) {
+    if (!*file) continue;
+    OutputFile presented = std::move(*std::exchange(*file, std::nullopt));
+    if (Status status = presented.present(); !status.ok()) return status;
+  }
+  return {};
+}
+
+/// Without a request that was done there is none: a trace has at least one.
+Status PipelineImpl::write_trace(const RunTimes& times) {
+  if (!trace_) return {};
+  const auto& outcomes = board_->outcomes();
+  const bool any_done = std::any_of(outcomes.begin(), outcomes.end(),
+                                    [](const RequestOutcome& outcome) { return !outcome.failure; });
+  if (any_done) return recording_->write(definition_, requests_, outcomes, times.started_us, *trace_);
+  trace_.reset();
+  return {};
 }
 
 }  // namespace

@@ -25,6 +25,15 @@ struct PlannedRequest {
   double start_seconds = 0;  ///< after its admission, in real time at speed 1
 };
 
+/// A step of a run that was recorded.
+struct TraceStep {
+  std::string_view request;  ///< its id
+  std::size_t stage = 0;     ///< its position
+  double t_ms = 0;           ///< after the start of the run
+  std::int64_t count = 0;
+  bool last = false;
+};
+
 struct RequestPlan {
   std::vector<PlannedRequest> requests;
   std::uint64_t concurrency = 1;
@@ -37,8 +46,12 @@ struct PipelineDefinition {
   Result<double> (*check_input)(const std::string& path);
   /// Whether the stages can work with these chunk options.
   Status (*check_options)(const std::map<std::string, std::int64_t>& options);
-  /// The requests of a replay, or what is wrong with the options.
-  Result<RequestPlan> (*plan_requests)(const ReplayOptions& options, bool async_chunk) = nullptr;
+  /// The requests of a replay, or what is wrong with the options. `recorded`: the run is to become a trace,
+  /// which then must not be larger than a trace may be.
+  Result<RequestPlan> (*plan_requests)(const ReplayOptions& options, bool async_chunk,
+                                       bool recorded) = nullptr;
+  /// A line of a replay's trace, its end included.
+  std::string (*trace_line)(const TraceStep& step) = nullptr;
 
   bool is_replay() const { return plan_requests != nullptr; }
 };

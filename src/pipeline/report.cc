@@ -155,6 +155,8 @@ std::string to_text(const PipelineReport& report) {
                        " bytes");
     text += formatted(", %.3f MB/s; put to ready p50 %.1f us, p90 %.1f us, p99 %.1f us\n", edge.mb_per_s,
                       edge.latency_p50_us, edge.latency_p90_us, edge.latency_p99_us);
+    if (edge.most_held > 0)
+      text += base::text("  up to ", edge.most_held, " requests at once held back by active_stream_window\n");
   }
   return text;
 }
@@ -175,6 +177,7 @@ std::string to_json(const PipelineReport& report) {
          {"routes", routes},
          {"chunks", edge.chunks},
          {"bytes", edge.bytes},
+         {"most_held", edge.most_held},
          {"mb_per_s", edge.mb_per_s},
          {"latency_us",
           {{"p50", edge.latency_p50_us}, {"p90", edge.latency_p90_us}, {"p99", edge.latency_p99_us}}}});

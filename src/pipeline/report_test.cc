@@ -51,6 +51,12 @@ TEST(Report, R25_the_text_has_every_figure) {
       "  118 chunks, 236 bytes, 1.500 MB/s; put to ready p50 12.0 us, p90 20.0 us, p99 40.5 us\n");
 }
 
+TEST(Report, what_the_window_held_back_is_said) {
+  PipelineReport report = example();
+  report.edges[0].most_held = 3;
+  EXPECT_TRUE(to_text(report).ends_with("  up to 3 requests at once held back by active_stream_window\n"));
+}
+
 /// Three requests, the second of which failed.
 PipelineReport replay_example() {
   PipelineReport report = example();

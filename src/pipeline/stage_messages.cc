@@ -19,16 +19,18 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConnectorConfig, stage_id, role, host, zmq_po
 namespace stagewire::pipeline {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Assignment, pipeline, position, stage_id, upstream, downstream, request_id,
-                                   input, output_fd, real_time, speed, async_chunk, replay, timeout_ms,
-                                   chunk_options, connector)
+                                   input, output_fd, real_time, speed, async_chunk, active_stream_window,
+                                   record_steps, replay, timeout_ms, chunk_options, connector)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ready, host, port)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Start, upstream_host, upstream_port)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Admit, first, count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GiveUp, request, reason)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RequestEnded, request, ok, code, message, first_at_us, at_us)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Progress, audio_seconds, at_us)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Done, at_us, last_chunk_at_us, chunks, bytes, eager, lease, read, write,
-                                   route_reason, latency_p50_us, latency_p90_us, latency_p99_us)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MadeStep, request, at_us, count, last)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepsMade, steps)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Done, at_us, last_chunk_at_us, chunks, bytes, most_held, eager, lease,
+                                   read, write, route_reason, latency_p50_us, latency_p90_us, latency_p99_us)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Failed, code, message)
 
 // Messages without fields. Found by their argument's namespace, hence not in the anonymous one.
@@ -45,8 +47,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kNames[] = {"assignment",    "ready", "start",  "admit",  "give_up", "progress",
-                                  "request_ended", "done",  "failed", "finish", "stop"};
+constexpr const char* kNames[] = {"assignment", "ready",         "start", "admit",  "give_up", "progress",
+                                  "steps_made", "request_ended", "done",  "failed", "finish",  "stop"};
 static_assert(std::size(kNames) == std::variant_size_v<Message>);
 
 /// Reads the alternative that `type` names.

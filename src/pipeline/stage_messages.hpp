@@ -6,6 +6,7 @@
 //     Start       ------------------>   runs its stage function (all at once, when all are ready)
 //                 <------------------ Progress ...
 //     Admit ...   ------------------>   (replays) begins with requests
+//                 <------------------ StepsMade ... (of a run that is recorded)
 //                 <------------------ RequestEnded ...
 //     GiveUp ...  ------------------>   ends a request that failed elsewhere
 //                 <------------------ Done, or Failed
@@ -18,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "stagewire/connector.hpp"
 #include "stagewire/pipeline.hpp"
@@ -36,6 +38,8 @@ struct Assignment {
   bool real_time = false;
   double speed = 1;  ///< in real time: so many times as fast
   bool async_chunk = true;
+  std::uint64_t active_stream_window = 0;
+  bool record_steps = false;
   ReplayOptions replay;
   std::int64_t timeout_ms = 0;
   std::map<std::string, std::int64_t> chunk_options;
@@ -73,6 +77,19 @@ struct RequestEnded {
   std::int64_t at_us = 0;
 };
 
+/// A step of a replay's stage.
+struct MadeStep {
+  std::uint64_t request = 0;
+  std::int64_t at_us = 0;  ///< when it was handed over to be sent, on CLOCK_MONOTONIC
+  std::int64_t count = 0;  ///< rows, or frames
+  bool last = false;       ///< of its request at this stage
+};
+
+/// What a stage has made since it last said so, in its order.
+struct StepsMade {
+  std::vector<MadeStep> steps;
+};
+
 struct Progress {
   double audio_seconds = 0;
   std::int64_t at_us = 0;  ///< on CLOCK_MONOTONIC
@@ -84,6 +101,7 @@ struct Done {
   std::int64_t last_chunk_at_us = 0;
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t most_held = 0;  ///< see EdgeReport
   RouteCounters eager, lease, read, write;
   std::string route_reason;
   double latency_p50_us = 0, latency_p90_us = 0, latency_p99_us = 0;
@@ -97,8 +115,8 @@ struct Failed {
 struct Finish {};
 struct Stop {};
 
-using Message =
-    std::variant<Assignment, Ready, Start, Admit, GiveUp, Progress, RequestEnded, Done, Failed, Finish, Stop>;
+using Message = std::variant<Assignment, Ready, Start, Admit, GiveUp, Progress, StepsMade, RequestEnded, Done,
+                             Failed, Finish, Stop>;
 
 std::string encode_message(const Message& message);
 /// `corrupt` says what is wrong with the text.

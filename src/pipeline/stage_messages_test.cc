@@ -44,6 +44,8 @@ TEST(StageMessages, an_assignment_travels_with_every_field_of_the_connector) {
   sent.real_time = true;
   sent.speed = 2.5;
   sent.async_chunk = false;
+  sent.active_stream_window = 3;
+  sent.record_steps = true;
   sent.replay = {7, 3, 1'000, 200, "run.jsonl", 1ULL << 63};
   sent.timeout_ms = 1'234;
   sent.chunk_options = {{"codec_chunk_frames", 25}};
@@ -57,6 +59,8 @@ TEST(StageMessages, an_assignment_travels_with_every_field_of_the_connector) {
   EXPECT_EQ(std::tie(got.input, got.output_fd, got.real_time, got.timeout_ms, got.chunk_options),
             std::tie(sent.input, sent.output_fd, sent.real_time, sent.timeout_ms, sent.chunk_options));
   EXPECT_EQ(std::tie(got.speed, got.async_chunk), std::tie(sent.speed, sent.async_chunk));
+  EXPECT_EQ(std::tie(got.active_stream_window, got.record_steps),
+            std::tie(sent.active_stream_window, sent.record_steps));
   EXPECT_EQ(fields_of(got.replay), fields_of(sent.replay));
   EXPECT_EQ(fields_of(got.connector), fields_of(sent.connector));
 }
@@ -69,17 +73,24 @@ TEST(StageMessages, the_others_travel_whole) {
   const RequestEnded ended = round_trip(RequestEnded{5, false, ErrorCode::corrupt, "row 7", 11, 12});
   EXPECT_EQ(std::tie(ended.request, ended.ok, ended.code, ended.message, ended.first_at_us, ended.at_us),
             std::make_tuple(5U, false, ErrorCode::corrupt, "row 7", 11, 12));
+  const StepsMade made = round_trip(StepsMade{{{5, 1LL << 50, 100, false}, {6, 12, 1, true}}});
+  ASSERT_EQ(made.steps.size(), 2U);
+  EXPECT_EQ(std::tie(made.steps[0].request, made.steps[0].at_us, made.steps[0].count, made.steps[0].last),
+            std::make_tuple(5U, 1LL << 50, 100, false));
+  EXPECT_TRUE(made.steps[1].last);
   EXPECT_EQ(round_trip(Progress{1.5, 1LL << 50}).at_us, 1LL << 50);
   const Failed failed = round_trip(Failed{ErrorCode::conflict, "port 1 is taken"});
   EXPECT_EQ(failed.code, ErrorCode::conflict);
   EXPECT_EQ(failed.message, "port 1 is taken");
   Done done;
   done.bytes = 1ULL << 60;
+  done.most_held = 61;
   done.lease = {3, 4};
   done.route_reason = "same host";
   done.latency_p99_us = 7.25;
   const Done got = round_trip(done);
   EXPECT_EQ(got.bytes, done.bytes);
+  EXPECT_EQ(got.most_held, 61U);
   EXPECT_EQ(got.lease.bytes, 4U);
   EXPECT_EQ(got.route_reason, "same host");
   EXPECT_EQ(got.latency_p99_us, 7.25);

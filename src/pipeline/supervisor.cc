@@ -139,9 +139,7 @@ void Supervisor::take_messages(std::size_t index) {
     if (!message.ok()) {
       stage.channel_open = false;
       if (message.error().code() == ErrorCode::unavailable) return;  // its process ends, or has
-      stage.failed = Failed{message.error().code(), message.error().message()};
-      note_failure(stage);
-      return;
+      return refuse(stage, message.error());
     }
     if (!message->has_value()) return;
     stage.last_heard = base::steady_clock().now();
@@ -160,6 +158,8 @@ void Supervisor::take_message(std::size_t index, Message message) {
     note_failure(stage);
   } else if (const auto* ended = std::get_if<RequestEnded>(&message)) {
     note_request(index, *ended);
+  } else if (const auto* made = std::get_if<StepsMade>(&message)) {
+    note_steps(stage, index, *made);
   } else if (const auto* progress = std::get_if<Progress>(&message);
              progress != nullptr && index + 1 == stages_.size()) {
     if (times_.first_packet_us == 0 && progress->audio_seconds > 0) times_.first_packet_us = progress->at_us;
@@ -173,15 +173,25 @@ void Supervisor::note_request(std::size_t index, const RequestEnded& ended) {
   const auto first_failure = options_.board != nullptr
                                  ? options_.board->note(index, ended)
                                  : base::error(ErrorCode::corrupt, "it ended a request, and there is none");
-  if (!first_failure.ok()) {
-    stage.failed = Failed{first_failure.error().code(), first_failure.error().message()};
-    return note_failure(stage);
-  }
+  if (!first_failure.ok()) return refuse(stage, first_failure.error());
   if (*first_failure) {
     send_all(GiveUp{ended.request, base::text("it failed at stage ", stage.stage_id, " (", stage.name,
                                               "): ", ended.message)});
   }
   admit_requests();
+}
+
+void Supervisor::note_steps(Stage& stage, std::size_t index, const StepsMade& made) {
+  const Status noted = options_.recording != nullptr
+                           ? options_.recording->note(index, made)
+                           : base::error(ErrorCode::corrupt, "it told of its steps, which nobody records");
+  if (!noted.ok()) refuse(stage, noted.error());
+}
+
+/// What it said makes no sense.
+void Supervisor::refuse(Stage& stage, const Error& error) {
+  stage.failed = Failed{error.code(), error.message()};
+  note_failure(stage);
 }
 
 void Supervisor::admit_requests() {

@@ -12,6 +12,7 @@
 #include "pipeline/outcome.hpp"
 #include "pipeline/output_lines.hpp"
 #include "pipeline/request_board.hpp"
+#include "pipeline/step_recording.hpp"
 #include "stagewire/pipeline.hpp"
 
 namespace stagewire::pipeline {
@@ -28,7 +29,8 @@ struct RunOptions {
   Milliseconds timeout{60'000};
   double total_seconds = 0;  ///< of audio, for on_progress()
   int stop_fd = -1;
-  RequestBoard* board = nullptr;  ///< of a replay; outlives the run
+  RequestBoard* board = nullptr;       ///< of a replay; outlives the run
+  StepRecording* recording = nullptr;  ///< of one that is recorded; the same
 };
 
 struct RunTimes {
@@ -81,6 +83,8 @@ class Supervisor {
   void take_exit(std::size_t index);
   void note_failure(Stage& stage);
   void note_request(std::size_t index, const RequestEnded& ended);
+  void note_steps(Stage& stage, std::size_t index, const StepsMade& made);
+  void refuse(Stage& stage, const Error& error);
   void admit_requests();
   void advance();
   void send_start();

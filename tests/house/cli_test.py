@@ -17,7 +17,10 @@ class CommandLine(unittest.TestCase):
         self.assertIn(words, result.stdout)
 
     def test_an_unknown_command_is_refused_with_the_nearest_one(self):
-        self.assert_usage_error("there is no command 'doctr'; did you mean 'doctor'?", "doctr")
+        self.assert_usage_error("there is no command 'doctr'; did you mean doctor?", "doctr")
+
+    def test_an_unknown_command_that_is_like_none_is_refused_with_them_all(self):
+        self.assert_usage_error("there is no command 'xyzzy'; known: bench, check, doctor, serve", "xyzzy")
 
     def test_no_command_shows_them_all(self):
         self.assert_usage_error("\n  doctor ")

@@ -1,7 +1,10 @@
 // stagewire serve MODEL --omni, the program: replays of both models, whole and over faults.
 #include <gmock/gmock.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
 
 #include "process/serve_process.hpp"
 
@@ -207,6 +210,143 @@ TEST_F(Omni, a_trace_is_replayed_chunk_for_chunk) {
   EXPECT_EQ(edges[3], edges[1]);
   EXPECT_EQ(edges[4], edges[0]);
   EXPECT_EQ(edges[5], edges[1]);
+}
+
+/// What a trace says of each stage's requests, in their order: counts, and which is the last; without times.
+std::map<std::string, std::vector<std::pair<int, bool>>> steps_of(const std::string& trace) {
+  std::map<std::string, std::vector<std::pair<int, bool>>> steps;
+  std::istringstream lines(trace);
+  for (std::string line; std::getline(lines, line);) {
+    const auto step = nlohmann::json::parse(line);
+    const int count = step.contains("rows") ? step["rows"] : step["frames"];
+    steps[step["request"].get<std::string>() + " " + step["stage"].get<std::string>()].emplace_back(
+        count, step.value("finished", false));
+  }
+  return steps;
+}
+
+/// The times of each stage's requests, in the order of the requests.
+std::vector<double> times_of(const std::string& trace) {
+  std::map<std::string, std::vector<double>> times;
+  std::istringstream lines(trace);
+  for (std::string line; std::getline(lines, line);) {
+    const auto step = nlohmann::json::parse(line);
+    times[step["request"].get<std::string>() + " " + step["stage"].get<std::string>()].push_back(
+        step["t_ms"]);
+  }
+  std::vector<double> all;
+  for (const auto& [stage, its] : times) all.insert(all.end(), its.begin(), its.end());
+  return all;
+}
+
+TEST_F(Omni, a_recorded_run_is_replayed_step_for_step) {
+  const std::string recorded = dir_.file("run.jsonl");
+  const std::string again = dir_.file("again.jsonl");
+  expect_done(serve(kQwen3, with_stats(small({"--requests", "3", "--concurrency", "2", "--rate", "20",
+                                              "--record-trace", recorded}))),
+              3);
+  const auto first = statistics();
+  const auto steps = steps_of(test::read_file(recorded));
+  ASSERT_EQ(steps.size(), 6U) << "two stages of three requests";
+  const auto& thinker = steps.at("request-2 thinker");
+  ASSERT_EQ(thinker.size(), 11U);
+  EXPECT_EQ(thinker.front(), std::pair(20, false)) << "the prompt";
+  EXPECT_EQ(thinker.back(), std::pair(1, true));
+  EXPECT_EQ(steps.at("request-2 talker").size(), 37U);
+
+  expect_done(serve(kQwen3, with_stats({"--trace", recorded, "--rate", "real", "--record-trace", again})), 3);
+  const auto second = statistics();
+  EXPECT_EQ(steps_of(test::read_file(again)), steps);
+  for (const std::size_t edge : {0U, 1U}) {
+    EXPECT_EQ(second["edges"][edge]["chunks"], first["edges"][edge]["chunks"]);
+    EXPECT_EQ(second["edges"][edge]["bytes"], first["edges"][edge]["bytes"]);
+  }
+  // It kept to the times: no step came before its time in the recording.
+  EXPECT_THAT(times_of(test::read_file(again)),
+              ::testing::Pointwise(::testing::Ge(), times_of(test::read_file(recorded))));
+}
+
+TEST_F(Omni, a_recording_leaves_out_requests_that_failed) {
+  const std::string recorded = dir_.file("run.jsonl");
+  const std::vector<std::string> tight{"--set", "connectors.omni.extra.memory_pool_size=512KiB",
+                                       "--record-trace", recorded};
+  const auto add = [](double t_ms, const char* id, const char* stage, const char* unit, int count,
+                      bool last) {
+    return nlohmann::json(
+               {{"t_ms", t_ms}, {"request", id}, {"stage", stage}, {unit, count}, {"finished", last}})
+               .dump() +
+           "\n";
+  };
+  std::string trace;
+  for (const auto& [id, prompt] : {std::pair("large", 200), std::pair("small", 20)}) {
+    trace += add(0, id, "thinker", "rows", prompt, false) + add(1, id, "thinker", "rows", 1, true) +
+             add(2, id, "talker", "frames", 1, true);
+  }
+  test::write_file(dir_.file("in.jsonl"), trace);
+  std::vector<std::string> arguments{"--trace", dir_.file("in.jsonl")};
+  arguments.insert(arguments.end(), tight.begin(), tight.end());
+  auto run = serve(kQwen3, arguments);
+  EXPECT_EQ(run.wait().text(), "ended with exit status 1");
+  const auto steps = steps_of(test::read_file(recorded));
+  EXPECT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps.count("small thinker"), 1U);
+  std::filesystem::remove(recorded);
+
+  std::vector<std::string> none{"--prompt-tokens", "200", "--output-tokens", "2"};
+  none.insert(none.end(), tight.begin(), tight.end());
+  auto failing = serve(kQwen3, none);
+  EXPECT_EQ(failing.wait().text(), "ended with exit status 1");
+  EXPECT_FALSE(std::filesystem::exists(recorded)) << "no request is no trace";
+}
+
+TEST_F(Omni, a_recording_is_an_output_like_the_others) {
+  const std::string trace = dir_.file("in.jsonl");
+  test::write_file(trace, R"({"t_ms": 0, "request": "a", "stage": "thinker", "rows": 2})"
+                          "\n"
+                          R"({"t_ms": 1, "request": "a", "stage": "thinker", "rows": 1, "finished": true})"
+                          "\n"
+                          R"({"t_ms": 2, "request": "a", "stage": "talker", "frames": 1, "finished": true})"
+                          "\n");
+  const std::string before = test::read_file(trace);
+  const std::string file = dir_.file("run.jsonl");
+  expect_usage_error(serve(kQwen3, {"--trace", trace, "--record-trace", trace}), "which this run reads");
+  EXPECT_EQ(test::read_file(trace), before);
+  expect_usage_error(serve(kQwen3, {"--record-trace", file, "--stats-json", file}), "are the same file");
+  expect_usage_error(serve(kQwen3, {"--record-trace", dir_.file("none/run.jsonl")}), "none/run.jsonl");
+  expect_usage_error(serve(kQwen3, {"--record-trace", ""}), "--record-trace \"\" names no file");
+  expect_usage_error(serve(kQwen3, {"--record-trace", file, "--requests", "100000"}),
+                     "--trace reads at most 268435456: record fewer or shorter requests");
+  expect_usage_error(start(example(), {"--record-trace", file}),
+                     "--record-trace is for the replay of a model");
+  EXPECT_FALSE(std::filesystem::exists(file));
+
+  test::write_file(dir_.file("linked.jsonl"), "what was there before");
+  std::filesystem::create_symlink("linked.jsonl", file);
+  expect_done(serve(kQwen3, {"--trace", trace, "--record-trace", file}), 1);
+  EXPECT_TRUE(std::filesystem::is_symlink(file));
+  EXPECT_EQ(steps_of(test::read_file(dir_.file("linked.jsonl"))), steps_of(before));
+}
+
+TEST_F(Omni, a_recording_that_cannot_be_put_in_its_place_fails_the_run) {
+  std::filesystem::create_directory(dir_.path() / "gone");
+  auto run = serve(kQwen3, small({"--record-trace", dir_.file("gone/run.jsonl"), "--rate", "real"}));
+  const pid_t thinker = run.stage(0);
+  ASSERT_TRUE(test::send_signal(thinker, SIGSTOP));
+  std::filesystem::remove(dir_.path() / "gone");
+  ASSERT_TRUE(test::send_signal(thinker, SIGCONT));
+  EXPECT_EQ(run.wait().text(), "ended with exit status 1") << run.output();
+  EXPECT_THAT(run.output(), HasSubstr("cannot write " + dir_.file("gone/run.jsonl")));
+}
+
+TEST_F(Omni, active_stream_window_holds_back_what_is_beyond_it) {
+  const std::vector<std::string> four = small({"--requests", "4", "--concurrency", "4"});
+  for (const auto& [window, held] : {std::pair("0", 0), std::pair("1", 3), std::pair("3", 1)}) {
+    SCOPED_TRACE(window);
+    std::vector<std::string> arguments = with_stats(four);
+    arguments.insert(arguments.end(), {"--set", std::string("active_stream_window=") + window});
+    expect_done(serve(kQwen3, arguments), 4);
+    for (const auto& edge : statistics()["edges"]) EXPECT_EQ(edge["most_held"], held);
+  }
 }
 
 TEST_F(Omni, a_bad_trace_is_refused_with_its_line) {

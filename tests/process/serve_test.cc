@@ -156,6 +156,17 @@ TEST_F(Serve, an_output_that_is_an_input_or_the_other_output_is_refused) {
     expect_usage_error(start_with(output(), written), "which this run reads");
     EXPECT_EQ(test::read_file(written), before);
   }
+  // A base that only the command line names.
+  const std::string overridden = dir_.file("overridden.yaml");
+  test::write_file(overridden, test::read_file(deploy_file()));
+  for (const char* option : {"--output", "--stats-json"}) {
+    std::vector<std::string> arguments{
+        "--deploy-config", deploy, "--input", input, "--set", "base_config=overridden.yaml", option,
+        overridden};
+    if (option != std::string("--output")) arguments.insert(arguments.end(), {"--output", output()});
+    expect_usage_error(ServeProcess(arguments, dir_.file("tmp")), "which this run reads");
+    EXPECT_EQ(test::read_file(overridden), test::read_file(deploy_file()));
+  }
   expect_usage_error(start_with(output(), output()), "are the same file");
   expect_usage_error(start_with(output(), dir_.path().string() + "/./out.wav"), "are the same file");
   expect_usage_error(start_with(output(), dir_.file("soft.wav")), "are the same file");

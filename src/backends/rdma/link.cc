@@ -107,12 +107,11 @@ void Link::begin_attempt() {
 
 void Link::prepare_later() {
   phase_ = Phase::preparing;
-  if (run_on_worker([attempt = attempt_](Link& link) { link.prepare(attempt); })) return;
-  retry(base::error(ErrorCode::exhausted, "too many links are being set up at once"));
+  const Status queued = run_on_worker([attempt = attempt_](Link& link) { link.prepare(attempt); });
+  if (!queued) retry(queued.error());
 }
 
-// False when its queue is full.
-bool Link::run_on_worker(std::function<void(Link&)> work) {
+Status Link::run_on_worker(std::function<void(Link&)> work) {
   class Task final : public backend::Worker::Job {
    public:
     Task(std::shared_ptr<Link> link, std::function<void(Link&)> task)
@@ -128,7 +127,10 @@ bool Link::run_on_worker(std::function<void(Link&)> work) {
     const std::function<void(Link&)> work_;
   };
   std::unique_ptr<backend::Worker::Job> task = std::make_unique<Task>(shared_from_this(), std::move(work));
-  return host_.worker.push(task);
+  const auto pushed = host_.worker.push(task);
+  if (!pushed) return pushed.error();
+  if (*pushed) return {};
+  return base::error(ErrorCode::exhausted, "too many links are being set up at once");
 }
 
 void Link::retry(const Error& reason) {
@@ -310,14 +312,14 @@ void Link::on_answer(const Answer& answer) {
   if (phase_ != Phase::calling || answer.attempt != attempt_) return;  // a late one, or one that came twice
   if (Status ok = accept_end(answer.end); !ok) return end(ok.error());
   phase_ = Phase::connecting;
-  const bool queued = run_on_worker([attempt = attempt_](Link& link) {
+  const Status queued = run_on_worker([attempt = attempt_](Link& link) {
     const Status connected = link.connect_pairs(attempt);
     const std::lock_guard work_lock(link.mutex_);
     if (link.phase_ != Phase::connecting || link.attempt_ != attempt) return;
     if (!connected) return link.retry(connected.error());
     link.came_up();
   });
-  if (!queued) retry(base::error(ErrorCode::exhausted, "too many links are being set up at once"));
+  if (!queued) retry(queued.error());
 }
 
 void Link::on_refusal(const Refusal& refusal) {

@@ -175,7 +175,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Result<std::vector<std::unique_ptr<QueuePair>>> make_pairs(std::size_t port, std::size_t count);
   Status connect_pairs(std::uint32_t attempt);
   bool install(std::uint32_t attempt, std::vector<std::unique_ptr<QueuePair>> pairs);
-  bool run_on_worker(std::function<void(Link&)> work);
+  Status run_on_worker(std::function<void(Link&)> work);
 
   // link_frames.cc; with mutex_ held:
   std::uint32_t credits() const;

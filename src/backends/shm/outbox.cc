@@ -197,7 +197,9 @@ void Outbox::start_mapping(const std::shared_ptr<Import>& import, base::UniqueFd
     return;
   }
   std::unique_ptr<backend::Worker::Job> job = std::make_unique<PopulateJob>(*this, import, *mapping);
-  if (!host_.worker.push(job)) imported(*import, std::move(*mapping));
+  const auto pushed = host_.worker.push(job);
+  // Its pages can as well be mapped when they are first touched.
+  if (!pushed || !*pushed) imported(*import, std::move(*mapping));
 }
 
 void Outbox::imported(Import& import, std::shared_ptr<RegionMapping> mapping) {

@@ -75,7 +75,9 @@ Result<Posted> Outbox::post(const WorkRequest& request, const Import& remote) {
   if (request.notification && many_late()) return Posted::full;
   if (!request.on_this_thread && plan->total > kCopiedInline) {
     std::unique_ptr<backend::Worker::Job> job = std::make_unique<CopyJob>(*this, *plan, request);
-    return host_.worker.push(job) ? Posted::pending : Posted::full;
+    const auto pushed = host_.worker.push(job);
+    if (!pushed) return pushed.error();
+    return *pushed ? Posted::pending : Posted::full;
   }
   for (const Segment& segment : request.segments) copy_part(*plan, segment, 0, segment.size);
   if (!request.notification) return Posted::completed;

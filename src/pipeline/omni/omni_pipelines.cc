@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "pipeline/omni/stage_loop.hpp"
+#include "pipeline/omni/trace.hpp"
 
 namespace stagewire::pipeline {
 namespace omni {
@@ -28,10 +29,21 @@ Status check_options(const std::map<std::string, std::int64_t>& options) {
   return windows.ok() ? Status() : windows.error();
 }
 
+/// Whether a trace of it can be read again.
+Status check_recordable(const Traffic& traffic) {
+  std::uint64_t size = 0;
+  for (std::uint64_t number = 0; number < traffic.request_count(); ++number)
+    size += traffic.step_count(number) * longest_trace_line(traffic.external_id(number));
+  if (size <= kMaxTraceSize) return {};
+  return base::error(ErrorCode::too_large, "--record-trace: the trace would have up to ", size,
+                     " bytes, --trace reads at most ", kMaxTraceSize, ": record fewer or shorter requests");
+}
+
 template <GetModel model>
-Result<RequestPlan> plan_requests(const ReplayOptions& options, bool async_chunk) {
+Result<RequestPlan> plan_requests(const ReplayOptions& options, bool async_chunk, bool recorded) {
   const auto traffic = Traffic::create(model(), options, async_chunk);
   if (!traffic.ok()) return traffic.error();
+  if (Status status = recorded ? check_recordable(*traffic) : Status(); !status.ok()) return status.error();
   RequestPlan plan;
   plan.concurrency = traffic->concurrency();
   for (std::uint64_t number = 0; number < traffic->request_count(); ++number) {
@@ -48,8 +60,8 @@ const PipelineDefinition& definition() {
       StageDefinition{"thinker", nullptr, run_stage<model, StageRole::thinker>},
       StageDefinition{"talker", nullptr, run_stage<model, StageRole::talker>},
       StageDefinition{"code2wav", nullptr, run_stage<model, StageRole::code2wav>}};
-  static const PipelineDefinition kDefinition{model().pipeline, kStages, nullptr, check_options<model>,
-                                              plan_requests<model>};
+  static const PipelineDefinition kDefinition{model().pipeline,     kStages,   nullptr, check_options<model>,
+                                              plan_requests<model>, trace_line};
   return kDefinition;
 }
 

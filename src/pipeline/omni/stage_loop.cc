@@ -23,7 +23,10 @@ base::Duration beat_of(const Assignment& assignment) {
 }  // namespace
 
 StageLoop::StageLoop(Stage stage, const ReplayContext& context)
-    : stage_(std::move(stage)), context_(context), beat_(beat_of(context.assignment)) {}
+    : stage_(std::move(stage)),
+      context_(context),
+      beat_(beat_of(context.assignment)),
+      step_log_(context.control, context.assignment.record_steps) {}
 
 StageLoop::~StageLoop() {
   context_.control.on_order({});
@@ -44,6 +47,7 @@ Status StageLoop::open_adapter() {
   if (assignment.upstream >= 0) options.source_stage = assignment.upstream;
   if (assignment.downstream >= 0) options.target_stage = assignment.downstream;
   options.mode = stage_.role() == StageRole::code2wav ? ChunkMode::generation : ChunkMode::ar;
+  options.active_stream_window = assignment.active_stream_window;
   options.space_timeout = Milliseconds(assignment.timeout_ms);
   options.chunk_timeout = Milliseconds(assignment.timeout_ms);
   options.on_ready = [this] { wake_up_.ring(); };
@@ -59,6 +63,7 @@ Status StageLoop::run() {
     // Events first: when a request is to be given up, its own failure says more than the order.
     take_events();
     if (Status status = take_orders(); !status.ok()) return status;
+    note_held();
     run_due_steps();
     report_progress();
     wait();
@@ -66,6 +71,7 @@ Status StageLoop::run() {
   next_beat_ = {};
   report_progress();
   Done done = received_by(context_.connector);
+  done.most_held = most_held_;
   done.last_chunk_at_us = last_chunk_at_us_;
   if (Status status = context_.control.send(done); !status.ok()) return status;
   // The adapter stays until the next stage has everything.
@@ -176,6 +182,7 @@ Status StageLoop::run_step(StageRequest& request) {
                            "",
                            ""};
   const StepState state{request.has_made_all(), false, request.made};
+  step_log_.add({request.number, now_us(), request.steps[request.next_step - 1].count, state.finished});
   return adapter_->save(about, output.value, state, std::move(output.memory));
 }
 
@@ -202,7 +209,13 @@ void StageLoop::report_progress() {
   const auto now = base::steady_clock().now();
   if (now < next_beat_) return;
   next_beat_ = now + beat_;
+  step_log_.flush();
   static_cast<void>(context_.control.send(Progress{stage_.audio_seconds(frames_), now_us()}));
+}
+
+void StageLoop::note_held() {
+  if (context_.assignment.active_stream_window > 0)
+    most_held_ = std::max(most_held_, adapter_->counters().held);
 }
 
 void StageLoop::wait() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pipeline/omni/stage_role.hpp"
+#include "pipeline/omni/step_log.hpp"
 #include "pipeline/omni/wake_up.hpp"
 #include "pipeline/replay_context.hpp"
 
@@ -50,6 +51,7 @@ class StageLoop {
   void fail(StageRequest& request, const Error& error);
   void end(const StageRequest& request, const RequestEnded& ended);
   void report_progress();
+  void note_held();
   void wait();
   StageRequest* find(std::uint64_t number);
 
@@ -64,6 +66,8 @@ class StageLoop {
   std::uint64_t ended_ = 0;
   std::int64_t frames_ = 0;  ///< received, of all requests
   std::int64_t last_chunk_at_us_ = 0;
+  std::uint64_t most_held_ = 0;  ///< requests, by the window
+  StepLog step_log_;
   base::TimePoint next_beat_{};
   std::vector<ChunkEvent> events_;
   std::unique_ptr<ChunkTransferAdapter> adapter_;  // last: its threads ring wake_up_

@@ -154,6 +154,20 @@ Error error_at(std::string_view file, std::size_t line, std::string_view what) {
 
 }  // namespace
 
+std::string trace_line(const TraceStep& step) {
+  const bool is_thinker = step.stage == 0;
+  nlohmann::ordered_json line{{"t_ms", step.t_ms},
+                              {"request", step.request},
+                              {"stage", is_thinker ? "thinker" : "talker"},
+                              {is_thinker ? "rows" : "frames", step.count}};
+  if (step.last) line["finished"] = true;
+  return line.dump() + "\n";
+}
+
+std::size_t longest_trace_line(std::string_view request) {
+  return trace_line({request, 0, kMaxTime - 1e-3, kMaxPromptTokens, true}).size();
+}
+
 Result<std::vector<RequestSchedule>> parse_trace(std::string_view text, std::string_view file) {
   Gatherer gatherer;
   std::size_t number = 0;

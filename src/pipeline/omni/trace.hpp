@@ -1,4 +1,4 @@
-// A trace: a recorded run, one JSON object a line (docs/serve.md).
+// A trace: a recorded run, one JSON object a line (docs/serve.md); read, and written by the line.
 //
 //   {"t_ms": 74.3, "request": "chat-1", "stage": "thinker", "rows": 100}
 //   {"t_ms": 83.0, "request": "chat-1", "stage": "thinker", "rows": 1, "finished": true}
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pipeline/omni/schedule.hpp"
+#include "pipeline/pipelines.hpp"
 
 namespace stagewire::pipeline::omni {
 
@@ -19,6 +20,11 @@ inline constexpr std::size_t kMaxTraceRequests = 100'000;
 /// Most rows of a prompt; most rows after it, or frames, of one step.
 inline constexpr std::int64_t kMaxPromptTokens = 131'072;
 inline constexpr std::int64_t kMaxStepCount = 32;
+
+/// A line, with its end. The positions of thinker and talker are 0 and 1.
+std::string trace_line(const TraceStep& step);
+/// So many bytes a line of this request has at most.
+std::size_t longest_trace_line(std::string_view request);
 
 /// The requests in the order of their first lines; their times count from the run's start. `invalid_argument`
 /// with file and line.

@@ -86,6 +86,29 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{R"({"t_ms": 1, "request": "c", "stage": "thinker", "rows": 1, "finished": true})",
                 "request \"c\" has no line of the talker with"}));
 
+TEST(Trace, lines_that_are_written_can_be_read) {
+  const std::string text =
+      trace_line({"chat \"1\"", 0, 0.125, 100, false}) + trace_line({"chat \"1\"", 0, 8.75, 1, true}) +
+      trace_line({"chat \"1\"", 1, 17.001, 3, false}) + trace_line({"chat \"1\"", 1, 1e6, 0, true});
+  const auto trace = parse_trace(text, "x");
+  ASSERT_TRUE(trace.ok()) << trace.error().to_string();
+  ASSERT_EQ(trace->size(), 1U);
+  const RequestSchedule& request = trace->front();
+  EXPECT_EQ(request.external_id, "chat \"1\"");
+  EXPECT_EQ(request.start_ms, 0.125);
+  EXPECT_EQ(request.prompt_tokens, 100);
+  EXPECT_EQ(request.thinker[1].at_ms, 8.75);
+  EXPECT_EQ(request.talker[0].at_ms, 17.001);
+  EXPECT_EQ(request.talker[0].count, 3);
+  EXPECT_TRUE(request.talker[1].last);
+  EXPECT_EQ(request.talker[1].count, 0);
+}
+
+TEST(Trace, no_line_is_longer_than_the_longest) {
+  for (const double t_ms : {0.0, 1e9, 123'456'789.123, 0.001})
+    EXPECT_LE(trace_line({"\n", 0, t_ms, kMaxPromptTokens, true}).size(), longest_trace_line("\n"));
+}
+
 TEST(Trace, times_of_a_stage_s_request_do_not_go_back) {
   const auto trace = parse_trace(R"({"t_ms": 10, "request": "a", "stage": "thinker", "rows": 1})"
                                  "\n"

@@ -57,6 +57,12 @@ std::string Traffic::external_id(std::uint64_t number) const {
   return trace_.empty() ? base::text("request-", number) : trace_[number].external_id;
 }
 
+std::uint64_t Traffic::step_count(std::uint64_t number) const {
+  if (!trace_.empty()) return trace_[number].thinker.size() + trace_[number].talker.size();
+  const std::int64_t rows = 1 + shape_.output_tokens;  // the prompt's are made at once
+  return static_cast<std::uint64_t>(rows + frames_of(*model_, shape_.output_tokens));
+}
+
 std::int64_t Traffic::frame_count(std::uint64_t number) const {
   return trace_.empty() ? frames_of(*model_, shape_.output_tokens) : trace_[number].frame_count();
 }

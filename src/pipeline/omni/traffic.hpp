@@ -21,6 +21,7 @@ class Traffic {
   // Of it, without computing its steps:
   std::string external_id(std::uint64_t number) const;
   std::int64_t frame_count(std::uint64_t number) const;
+  std::uint64_t step_count(std::uint64_t number) const;  ///< of thinker and talker
   double start_ms(std::uint64_t number) const { return trace_.empty() ? 0 : trace_[number].start_ms; }
 
  private:
