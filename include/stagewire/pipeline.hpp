@@ -46,6 +46,7 @@ struct NodeOptions {
   int master_port = 0;                  ///< of the master alone 0 = any
   std::string secret_file;              ///< a key that all nodes share, for them and their connectors; no
                                         ///< others may read it. Empty: a connector's secret_key, or none
+  bool headless = false;                ///< not the master, whatever runs here: a check, no choice
   bool insecure = false;                ///< no key, though other hosts can call
   Milliseconds start_timeout{120'000};  ///< the master: until every stage has its node; others: until the
                                         ///< master answers

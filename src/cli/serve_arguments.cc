@@ -111,6 +111,7 @@ void define_options(CLI::App& app, ServeArguments& arguments) {
                  "seconds after which a stage, a request or a run that nothing happens to fails")
       ->check(number_between(0.001, 1e6))
       ->capture_default_str();
+  define_node_options(app, arguments.node);
 }
 
 Status apply_arguments(const CLI::App& app, const ServeArguments& arguments, PipelineOptions& options) {
@@ -126,7 +127,7 @@ Status apply_arguments(const CLI::App& app, const ServeArguments& arguments, Pip
     return usage("--stats-json \"\" names no file: leave it out, or name one");
   options.stats_json = arguments.stats_json;
   options.timeout = Milliseconds(std::lround(arguments.timeout_s * 1e3));
-  return {};
+  return apply_node_arguments(app, arguments.node, options);
 }
 
 }  // namespace stagewire::cli

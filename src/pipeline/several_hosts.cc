@@ -71,6 +71,10 @@ Status check_node(const NodeOptions& node, const PipelineDefinition& definition,
     return base::error(ErrorCode::invalid_argument, "the master's port is ", node.master_port,
                        ", it must be 1 to ", kHighestPort, ", or on the master 0 for any free one");
   }
+  if (is_master && node.headless) {
+    return base::error(ErrorCode::invalid_argument, "whoever runs stage ", all.front(),
+                       " is the master and cannot be headless");
+  }
   if (!is_master && node.master_address == "auto") {
     return base::error(ErrorCode::invalid_argument, "only the master, who runs stage ", all.front(),
                        ", may leave its address to be found (auto): name it");
@@ -131,6 +135,8 @@ Result<Begin> begin_of(const PipelineOptions& options, const std::string& reques
 }
 
 Status take_over(const Begin& begin, PipelineOptions& options) {
+  if (!(begin.speed > 0) || begin.timeout_ms <= 0)
+    return base::error(ErrorCode::corrupt, "the master sends a speed or a timeout that is none");
   const std::string own_trace = options.replay.trace;
   options.replay = begin.replay;
   options.rate = begin.real_time ? Rate::real : Rate::max;
