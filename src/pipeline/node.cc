@@ -53,7 +53,7 @@ Status Node::call_master() {
   control::ControlOptions control;
   control.listen = false;
   control.secret_key = options_.secret_key;
-  control.heartbeat_ms = static_cast<int>(std::max<std::int64_t>(heartbeat_timeout_.count() / kBeats, 1));
+  control.heartbeat_ms = 0;  // beats of our own go both ways, at the master's pace
   auto plane = control::ControlPlane::create(control);
   if (!plane.ok()) return plane.error();
   plane_ = std::move(*plane);
