@@ -107,11 +107,13 @@ std::optional<DeployPlan> load_plan(const ServeArguments& arguments) {
 
 /// What a node that is not the master has to say at the end.
 int present(const NodeReport& report, double audio_seconds) {
-  std::printf("this node's part of %llu requests is done, %.2f s of audio; the master has the report\n",
-              static_cast<unsigned long long>(report.requests_done), audio_seconds);
+  std::printf("this node's part of %llu request%s is done, %.2f s of audio; the master has the report\n",
+              static_cast<unsigned long long>(report.requests_done), report.requests_done == 1 ? "" : "s",
+              audio_seconds);
   std::fflush(stdout);
   if (report.requests_failed == 0) return 0;
-  complain(std::to_string(report.requests_failed) + " requests failed: the master says which, and why");
+  complain(std::to_string(report.requests_failed) +
+           (report.requests_failed == 1 ? " request failed" : " requests failed") + ": the master says why");
   return kRunError;
 }
 

@@ -28,7 +28,7 @@ class LocalStages final : public StageGroup {
   std::string place(std::size_t) const override { return {}; }
   bool is_stopped(std::size_t position) const override;
   void send(std::size_t position, const Message& message) override;
-  void kill(std::size_t position) override { at(position).process.kill(); }
+  void kill_stage(std::size_t position) override { at(position).process.kill(); }
   void watch(std::vector<pollfd>& fds) const override;
   base::Deadline due() const override { return base::Deadline::never(); }
   void serve(std::span<const pollfd> fds, StageSink& sink) override;

@@ -219,7 +219,7 @@ void Master::send(std::size_t position, const Message& message) {
   if (!connection.empty()) answer(connection, ToStage{position, encode_message(message)});
 }
 
-void Master::kill(std::size_t position) {
+void Master::kill_stage(std::size_t position) {
   const std::string& connection = connection_of(position);
   if (!connection.empty()) answer(connection, KillStage{position});
 }

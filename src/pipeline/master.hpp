@@ -48,7 +48,7 @@ class Master final : public StageGroup, private control::ControlSink {
   std::string place(std::size_t position) const override;
   bool is_stopped(std::size_t) const override { return false; }
   void send(std::size_t position, const Message& message) override;
-  void kill(std::size_t position) override;
+  void kill_stage(std::size_t position) override;
   void watch(std::vector<pollfd>& fds) const override;
   base::Deadline due() const override;
   void serve(std::span<const pollfd> fds, StageSink& sink) override;

@@ -94,9 +94,10 @@ void Node::enforce_deadlines() {
   }
   if (failure_ || end_) return;
   if (!welcome_ && plane_->failed_handshakes(dial_) >= kRefusedHandshakes) {
-    return stop(base::error(ErrorCode::permission, master(),
-                            " drops every connection at once: the secrets of ",
-                            "the nodes differ, or one of them has none; give all the same --secret-file"));
+    return stop(
+        base::error(ErrorCode::permission, master(),
+                    " drops every connection at once: the secrets of the nodes differ, or one of them "
+                    "has none (give all the same --secret-file), or something else listens there"));
   }
   if (!welcome_ && call_until_.passed(now)) {
     return stop(base::error(ErrorCode::timeout, master(), " did not answer within ",
@@ -169,7 +170,7 @@ void Node::take(const NodeMessage& message) {
   } else if (const auto* to = std::get_if<ToStage>(&message)) {
     take_to_stage(*to);
   } else if (const auto* killed = std::get_if<KillStage>(&message)) {
-    if (stage_ids_.contains(killed->position)) stages_.kill(killed->position);
+    if (stage_ids_.contains(killed->position)) stages_.kill_stage(killed->position);
   } else if (const auto* answer = std::get_if<BeatAnswer>(&message)) {
     note_clock(*answer);
   } else if (const auto* end = std::get_if<RunEnd>(&message)) {

@@ -11,8 +11,8 @@
 namespace stagewire::pipeline {
 
 // One list of fields for each struct; the macro reads and writes by it.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Hello, protocol, release, name, pid, instance, boot_id, network, pipeline, stages,
-                                   plan, options)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Hello, protocol, release, name, pid, instance, boot_id, network, pipeline,
+                                   stages, plan, options)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Welcome, boot_id, heartbeat_timeout_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Refused, code, message)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Begin, request_id, replay, trace_digest, real_time, speed, timeout_ms)

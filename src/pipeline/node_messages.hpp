@@ -38,8 +38,8 @@ struct Hello {
   std::string name;     ///< of the host
   std::int64_t pid = 0;
   std::string instance;  ///< chosen at random: a node that calls again is the same one
-  std::string boot_id;  ///< nodes with the same one share a clock
-  std::string network;  ///< nodes with the same one share the loopback interface
+  std::string boot_id;   ///< nodes with the same one share a clock
+  std::string network;   ///< nodes with the same one share the loopback interface
   std::string pipeline;
   std::vector<int> stages;                     ///< that it runs
   std::map<std::string, std::string> plan;     ///< see plan_digest()

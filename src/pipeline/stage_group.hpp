@@ -50,7 +50,7 @@ class StageGroup {
 
   /// A stage that is gone shows it by its end.
   virtual void send(std::size_t position, const Message& message) = 0;
-  virtual void kill(std::size_t position) = 0;
+  virtual void kill_stage(std::size_t position) = 0;
 
   /// Adds the descriptors to wait for.
   virtual void watch(std::vector<pollfd>& fds) const = 0;

@@ -227,7 +227,7 @@ void Supervisor::kill_all() {
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     if (stages_[i].ended()) continue;
     stages_[i].killed = true;
-    stages_[i].group->kill(i);
+    stages_[i].group->kill_stage(i);
   }
 }
 

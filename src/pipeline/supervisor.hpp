@@ -30,7 +30,7 @@ struct RunOptions {
   Milliseconds timeout{60'000};
   double total_seconds = 0;  ///< of audio, for on_progress()
   int stop_fd = -1;
-  MeetingCheck check_meeting;  ///< before the start; may be empty
+  MeetingCheck check_meeting;     ///< before the start; may be empty
   RequestBoard* board = nullptr;  ///< of a replay; outlives the run
 };
 

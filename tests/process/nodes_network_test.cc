@@ -86,10 +86,12 @@ class NodesNetwork : public test::NodesTest {
 TEST_F(NodesNetwork, R10_stages_register_their_own_addresses_and_what_no_backend_joins_is_said) {
   ServeProcess first = in_a("0", 0, small({"--set", kHost + "=auto", "--timeout", "10"}));
   ServeProcess second = in_b("1,2", port_of(first), {"--set", kHost + "=auto"});
-  const std::string words = "no backend";
-  expect_error(first, words);
-  expect_error(second, words);
-  EXPECT_THAT(second.output(), HasSubstr("10.77.0.1"));
+  // No data backend reaches from one to the other. So far they came: the address is right, the secret, too.
+  expect_error(first, "request request-0 failed: stage 1 (talker): unavailable: ");
+  EXPECT_THAT(first.output(), AllOf(HasSubstr("no backend reaches "), HasSubstr("(sender) at 10.77.0.1:")));
+  expect_error(second, "1 request failed: the master says why");
+  EXPECT_THAT(second.output(),
+              AllOf(HasSubstr("(dual) at 10.77.0.2:"), HasSubstr("(receiver) at 10.77.0.2:")));
 }
 
 TEST_F(NodesNetwork, R10_a_loopback_address_is_not_told_to_another_host) {

@@ -167,7 +167,7 @@ TEST_F(Nodes, requests_that_fail_fail_everywhere) {
                                    {"--set", "connectors.omni.extra.memory_pool_size=512KiB"}));
   ServeProcess second = node("1,2", port_of(first));
   expect_error(first, "request request-0 failed: stage 0");
-  expect_error(second, "1 requests failed: the master says which, and why");
+  expect_error(second, "1 request failed: the master says why");
 }
 
 }  // namespace
