@@ -15,8 +15,9 @@ namespace {
 /// As Supervisor: from being told to stop until being killed.
 constexpr std::chrono::seconds kStopGrace{1};
 
-/// Beats for each heartbeat timeout, so that a lost packet or two do no harm.
-constexpr int kBeats = 5;
+/// Beats for each heartbeat timeout. After a cut of the network TCP tries again at intervals that double; the
+/// closer the last beat before it, the more of the timeout is left for that.
+constexpr int kBeats = 10;
 
 constexpr Milliseconds kShortestTimeout{1};
 constexpr Milliseconds kLongestTimeout{std::chrono::hours(24)};

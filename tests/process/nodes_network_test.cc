@@ -2,7 +2,9 @@
 // addresses, another loopback interface, a link that can be cut. Needs root and `ip`.
 #include <unistd.h>
 
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "process/nodes_fixture.hpp"
 
@@ -48,6 +50,7 @@ class TwoNetworks {
 
   bool usable() const { return usable_; }
   bool cut() const { return ip({"-n", b(), "link", "set", link(1), "down"}); }
+  bool mend() const { return ip({"-n", b(), "link", "set", link(1), "up"}); }
   static std::vector<std::string> in_a() { return {"ip", "netns", "exec", a()}; }
   static std::vector<std::string> in_b() { return {"ip", "netns", "exec", b()}; }
 
@@ -78,6 +81,19 @@ class NodesNetwork : public test::NodesTest {
   }
   ServeProcess in_b(const std::string& stages, int port, const Words& more) const {
     return node(stages, port, secret_and(more), kMasterAddress, TwoNetworks::in_b());
+  }
+
+  /// Of a run in which nothing has to pass between the hosts for a minute.
+  Words quiet(const std::string& heartbeat_timeout) const {
+    std::string trace;
+    for (const auto& [stage, unit] : {std::pair("thinker", "rows"), std::pair("talker", "frames")}) {
+      nlohmann::json step{
+          {"t_ms", 60'000}, {"request", "a"}, {"stage", stage}, {unit, 2}, {"finished", true}};
+      trace += step.dump() + "\n";
+    }
+    test::write_file(dir_.file("trace"), trace);
+    return {"--trace", dir_.file("trace"), "--rate", "real", "--omni-heartbeat-timeout", heartbeat_timeout,
+            "--set",   kHost + "=auto"};
   }
 
   std::optional<TwoNetworks> networks_;
@@ -129,6 +145,32 @@ TEST_F(NodesNetwork, a_cut_link_is_noticed_by_both_sides_within_the_heartbeat_ti
                  ", stage 1): nothing was heard from it for 1000 ms");
   ASSERT_TRUE(test::send_signal(first.pid(), SIGINT));
   expect_error(first, "interrupted by SIGINT");
+}
+
+TEST_F(NodesNetwork, in_the_run_a_short_cut_does_no_harm_and_a_long_one_ends_both_sides) {
+  ServeProcess first = in_a("0", 0, quiet("3"));
+  const int port = port_of(first);
+  ServeProcess second = in_b("1,2", port, {"--set", kHost + "=auto"});
+  for (const char* stage : {"stage 1 (dual) at 10.77.0.2", "stage 2 (receiver) at 10.77.0.2"})
+    second.wait_for(stage);
+  first.wait_for("stage 0 (sender) at 10.77.0.1");
+  ASSERT_TRUE(networks_->cut());
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // how long a cut is, is what is tried
+  ASSERT_TRUE(networks_->mend());
+  const pid_t victim = second.stage(2);
+  ASSERT_TRUE(test::send_signal(victim, SIGKILL));
+  const std::string words = "stage 2 (code2wav, pid " + std::to_string(victim) + " on ";
+  expect_error(first, words);
+  expect_error(second, words);
+
+  ServeProcess third = in_a("0", 0, quiet("1"));
+  ServeProcess fourth = in_b("1,2", port_of(third), {"--set", kHost + "=auto"});
+  fourth.wait_for("stage 2 (receiver) at 10.77.0.2");
+  third.wait_for("stage 0 (sender) at 10.77.0.1");
+  ASSERT_TRUE(networks_->cut());
+  expect_error(third, "(pid " + std::to_string(fourth.pid()) +
+                          ", stages 1, 2): nothing was heard from it for 1000 ms");
+  expect_error(fourth, "nothing was heard from the master at 10.77.0.1");
 }
 
 }  // namespace
