@@ -1,5 +1,5 @@
-// A pipeline of stage processes on this host, started and watched from one place: what `stagewire serve`
-// runs.
+// A pipeline of stage processes, on this host or on several, started and watched from one place: what
+// `stagewire serve` runs.
 //
 //   auto pipeline = Pipeline::create({.plan = plan, .input = "in.wav", .output = "out.wav"});   // checks,
 //   starts nothing auto report = (*pipeline)->run(observer); // blocks until the end
@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,25 @@ struct ReplayOptions {
   std::uint64_t seed = 1;  ///< of the contents
 };
 
+/// One of several processes, on as many hosts as one likes, that run the stages of one plan together. The one
+/// with the first stage is the master: it waits for the others, and they do as it says (docs/two-hosts.md).
+struct NodeOptions {
+  std::vector<int> stage_ids;           ///< that run here
+  std::string master_address;           ///< where the master listens: an address or a name; the master itself
+                                        ///< may say "auto"
+  int master_port = 0;                  ///< of the master alone 0 = any
+  std::string secret_file;              ///< a key that all nodes share, for them and their connectors; no
+                                        ///< others may read it. Empty: a connector's secret_key, or none
+  bool headless = false;                ///< not the master, whatever runs here: a check, no choice
+  bool insecure = false;                ///< no key, though other hosts can call
+  Milliseconds start_timeout{120'000};  ///< the master: until every stage has its node; others: until the
+                                        ///< master answers
+  Milliseconds heartbeat_timeout{5'000};  ///< the master's counts: who is silent for so long is lost
+  /// Which of the options of the replay were asked for here, as "--requests": those of a node must be the
+  /// master's, who tells it all others.
+  std::vector<std::string> stated;
+};
+
 struct PipelineOptions {
   DeployPlan plan;
   std::string input;         ///< of "speech", else empty
@@ -51,7 +71,8 @@ struct PipelineOptions {
   /// `--pipeline-fd`;
   /// "--stage-id N --pipeline-fd K" is appended.
   std::vector<std::string> stage_command{"/proc/self/exe", "serve"};
-  int stop_fd = -1;  ///< readable = end everything (`cancelled`); borrowed, not read
+  std::optional<NodeOptions> node;  ///< of replays: some of the stages, the others elsewhere; else all
+  int stop_fd = -1;                 ///< readable = end everything (`cancelled`); borrowed, not read
 };
 
 struct EdgeReport {
@@ -79,6 +100,13 @@ struct RequestReport {
   double real_time_factor() const { return audio_seconds > 0 ? run_seconds / audio_seconds : 0; }
 };
 
+/// What a node that is not the master knows of the run.
+struct NodeReport {
+  std::vector<int> stage_ids;
+  std::uint64_t requests_done = 0;
+  std::uint64_t requests_failed = 0;
+};
+
 /// For "speech" the figures are those of its one request, for a replay those of the whole run.
 struct PipelineReport {
   std::string pipeline;
@@ -87,6 +115,7 @@ struct PipelineReport {
   std::string output;
   std::vector<EdgeReport> edges;        ///< in the order of the stages
   std::vector<RequestReport> requests;  ///< of a replay
+  std::optional<NodeReport> node;       ///< then there is nothing else but audio_seconds: the master has it
   double audio_seconds = 0;             ///< of requests that were done
   double run_seconds = 0;               ///< from the start to the last sample written, or chunk checked
   double first_packet_seconds = 0;      ///< from the start to the first sample written, or frame checked
@@ -104,6 +133,8 @@ class PipelineObserver {
   virtual void on_progress(double audio_seconds, double total_seconds, double run_seconds) = 0;
   /// A line that a stage wrote to its standard output or error.
   virtual void on_stage_output(int stage_id, std::string_view line) = 0;
+  /// What nodes wait for, and who has come.
+  virtual void on_note(std::string_view) {}
 };
 
 class Pipeline {

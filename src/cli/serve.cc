@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -78,6 +79,11 @@ class Console final : public PipelineObserver {
     std::fprintf(stderr, "[stage %d] %.*s\n", stage_id, static_cast<int>(line.size()), line.data());
   }
 
+  void on_note(std::string_view line) override {
+    clear_bar();
+    std::fprintf(stderr, "stagewire serve: %.*s\n", static_cast<int>(line.size()), line.data());
+  }
+
  private:
   void clear_bar() {
     if (drawn_) std::fputs("\r\033[K", stderr);
@@ -99,8 +105,21 @@ std::optional<DeployPlan> load_plan(const ServeArguments& arguments) {
   return std::move(loaded.plan);
 }
 
+/// What a node that is not the master has to say at the end.
+int present(const NodeReport& report, double audio_seconds) {
+  std::printf("this node's part of %llu request%s is done, %.2f s of audio; the master has the report\n",
+              static_cast<unsigned long long>(report.requests_done), report.requests_done == 1 ? "" : "s",
+              audio_seconds);
+  std::fflush(stdout);
+  if (report.requests_failed == 0) return 0;
+  complain(std::to_string(report.requests_failed) +
+           (report.requests_failed == 1 ? " request failed" : " requests failed") + ": the master says why");
+  return kRunError;
+}
+
 /// What a run came to, for the one who started it.
 int present(const PipelineReport& report, bool log_stats) {
+  if (report.node) return present(*report.node, report.audio_seconds);
   if (log_stats) std::fputs(to_text(report).c_str(), stdout);
   if (report.requests.empty()) {
     std::printf("wrote %s: %.2f s of audio\n", report.output.c_str(), report.audio_seconds);
@@ -162,7 +181,9 @@ int serve_command(int argc, char** argv) {
                "stagewire serve");
   define_options(app, arguments);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = with_long_names(argc, argv);
+    std::reverse(words.begin(), words.end());  // as CLI11 takes them
+    app.parse(std::move(words));
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

@@ -114,6 +114,7 @@ void define_options(CLI::App& app, ServeArguments& arguments) {
                  "seconds after which a stage, a request or a run that nothing happens to fails")
       ->check(number_between(0.001, 1e6))
       ->capture_default_str();
+  define_node_options(app, arguments.node);
 }
 
 Status apply_arguments(const CLI::App& app, const ServeArguments& arguments, PipelineOptions& options) {
@@ -133,7 +134,7 @@ Status apply_arguments(const CLI::App& app, const ServeArguments& arguments, Pip
   options.stats_json = arguments.stats_json;
   options.record_trace = arguments.record_trace;
   options.timeout = Milliseconds(std::lround(arguments.timeout_s * 1e3));
-  return {};
+  return apply_node_arguments(app, arguments.node, options);
 }
 
 }  // namespace stagewire::cli

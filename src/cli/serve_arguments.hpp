@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/node_arguments.hpp"
 #include "stagewire/pipeline.hpp"
 
 namespace CLI {
@@ -26,6 +27,7 @@ struct ServeArguments {
   double timeout_s = 60;
   bool log_stats = false;
   ReplayOptions replay;
+  NodeArguments node;
 };
 
 void define_options(CLI::App& app, ServeArguments& arguments);

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
-#include <zmq.hpp>
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
@@ -19,6 +18,7 @@
 #include "control/event_set.hpp"
 #include "control/host_address.hpp"
 #include "control/peer_complaints.hpp"
+#include "control/zmq_socket.hpp"
 
 namespace stagewire::control {
 namespace {
@@ -35,80 +35,24 @@ constexpr int kMessagesAtOnce = 64;  // from one socket in one progress(), so th
 constexpr int kHeartbeatsMissed = 5;
 constexpr std::size_t kKeySize = 40;  // Z85 of 32 bytes
 
-constexpr EventSet::Tag kRouterTag = 0;  // dials have their own ids
+constexpr EventSet::Tag kRouterTag = 0;
+constexpr EventSet::Tag kCallersTag = 1;
+constexpr DialId kFirstDial = 2;  // dials are their own tags
 
-constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 constexpr int kUp = ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
-constexpr int kDown = ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED | kHandshakeFailed;
-
-std::span<const std::byte> bytes_of(const zmq::message_t& message) {
-  return {message.data<std::byte>(), message.size()};
-}
-
-/// Takes one frame that is there. Receiving until this says false also empties the socket's mailbox, after
-/// which its ZMQ_FD signals again.
-bool receive(zmq::socket_t& socket, zmq::message_t& frame) {
-  while (zmq_msg_recv(frame.handle(), socket.handle(), ZMQ_DONTWAIT) < 0) {
-    if (errno != EINTR) return false;
-  }
-  return true;
-}
-
-/// Takes one whole message (frames of one message arrive together) and returns how many frames it had, 0 when
-/// there is none. Frames beyond the third are thrown away.
-std::size_t receive_frames(zmq::socket_t& socket, std::array<zmq::message_t, 3>& frames) {
-  std::size_t count = 0;
-  for (bool more = true; more; ++count) {
-    zmq::message_t surplus;
-    zmq::message_t& frame = count < frames.size() ? frames[count] : surplus;
-    if (!receive(socket, frame)) return count;
-    more = frame.more();
-  }
-  return count;
-}
-
-/// Returns errno, 0 when it was sent.
-int send_frame(zmq::socket_t& socket, const void* data, std::size_t size, int flags) {
-  while (zmq_send(socket.handle(), data, size, ZMQ_DONTWAIT | flags) < 0) {
-    if (errno != EINTR) return errno;
-  }
-  return 0;
-}
-
-/// Sends [empty][payload]. Once the first frame of a message is taken, the others are.
-int send_enveloped(zmq::socket_t& socket, std::span<const std::byte> payload) {
-  if (const int failure = send_frame(socket, nullptr, 0, ZMQ_SNDMORE); failure != 0) return failure;
-  return send_frame(socket, payload.data(), payload.size(), 0);
-}
-
-/// Reading ZMQ_EVENTS swallows the wake-up of ZMQ_FD: whoever sees true must see to it that somebody
-/// receives.
-bool has_input(zmq::socket_t& socket) {
-  int events = 0;
-  std::size_t size = sizeof events;
-  while (zmq_getsockopt(socket.handle(), ZMQ_EVENTS, &events, &size) != 0) {
-    if (errno != EINTR) return false;
-  }
-  return (events & ZMQ_POLLIN) != 0;
-}
+constexpr int kDropped = ZMQ_EVENT_DISCONNECTED | kHandshakeFailed;  // there was a connection
+constexpr int kDown = ZMQ_EVENT_CLOSED | kDropped;
 
 /// One try to reach a peer, and the connection that came of it: messages of different tries never mix, since
 /// each has sockets of its own. libzmq's own reconnecting would carry queued messages over to a restarted
 /// peer, and gives up for good after a protocol error.
 struct Connection {
-  explicit Connection(zmq::context_t& context)
-      : dealer(context, zmq::socket_type::dealer), monitor(context, zmq::socket_type::pair) {}
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
-  // libzmq's I/O thread waits for ever, and with it every peer, when it has an event to tell and the
-  // monitor's reader is gone: the telling has to end first.
-  ~Connection() { zmq_socket_monitor(dealer.handle(), nullptr, 0); }
+  Connection(zmq::context_t& context, std::uint64_t number)
+      : dealer(context, zmq::socket_type::dealer), monitor(context, dealer, kUp | kDown, number) {}
 
   zmq::socket_t dealer;
-  zmq::socket_t monitor;
-  int dealer_fd = -1;  // libzmq's, closed with the sockets
-  int monitor_fd = -1;
+  Monitor monitor;     // goes before what it watches
+  int dealer_fd = -1;  // libzmq's, closed with the socket
 };
 
 struct Dial {
@@ -118,6 +62,7 @@ struct Dial {
   bool up = false;
   bool announcing = false;  // within on_connected(): messages overtake the outbox
   std::deque<std::vector<std::byte>> outbox;
+  std::uint64_t failed_handshakes = 0;
   Duration back_off = kFirstBackOff;
   TimePoint act_at = TimePoint::max();  // connect again, or give up this try
 };
@@ -134,6 +79,7 @@ class ZmqControlPlane final : public ControlPlane {
   void hang_up(DialId id) override;
   Status send(DialId id, std::span<const std::byte> payload) override;
   Status answer(const CallerId& caller, std::span<const std::byte> payload) override;
+  std::uint64_t failed_handshakes(DialId id) const override;
   int wait_fd() const override { return events_.fd(); }
   std::size_t progress(ControlSink& sink) override;
   std::uint64_t malformed_count() const override { return complaints_.malformed_count(); }
@@ -152,7 +98,9 @@ class ZmqControlPlane final : public ControlPlane {
   void retry_later(Dial& dial);
   std::size_t run_timers(ControlSink& sink);
 
+  void watch_callers();
   std::size_t serve_callers(ControlSink& sink);
+  std::size_t tell_hang_ups(ControlSink& sink);
   std::size_t serve(Dial& dial, ControlSink& sink);
   std::size_t came_up(Dial& dial, ControlSink& sink);
   std::size_t went_down(Dial& dial, ControlSink& sink);
@@ -167,8 +115,9 @@ class ZmqControlPlane final : public ControlPlane {
   std::string public_key_;     // that belongs to it
   zmq::context_t context_{1};  // one I/O thread; outlives the sockets below
   zmq::socket_t router_;
+  std::optional<Monitor> callers_;  // of router_
   std::unordered_map<DialId, DialPointer> dials_;
-  DialId next_dial_ = 1;
+  DialId next_dial_ = kFirstDial;
   std::uint64_t tries_ = 0;
 
   EventSet events_;  // a tag is due when its wake-up was swallowed, or it has more than one progress() takes
@@ -222,6 +171,7 @@ Status ZmqControlPlane::bind(const std::string& address) {
     router_.set(zmq::sockopt::curve_server, true);
     router_.set(zmq::sockopt::curve_secretkey, secret_key_);
   }
+  if (options_.watch_callers) watch_callers();
   if (zmq_bind(router_.handle(), endpoint->c_str()) != 0) {
     const int failure = errno;
     return bind_error(address, options_.port, failure, zmq_strerror(failure));
@@ -232,6 +182,12 @@ Status ZmqControlPlane::bind(const std::string& address) {
   events_.watch(router_.get(zmq::sockopt::fd), kRouterTag);
   events_.make_due(kRouterTag);
   return {};
+}
+
+void ZmqControlPlane::watch_callers() {
+  callers_.emplace(context_, router_, kDropped, tries_++);
+  events_.watch(callers_->fd(), kCallersTag);
+  events_.make_due(kCallersTag);
 }
 
 void ZmqControlPlane::set_common_options(zmq::socket_t& socket) const {
@@ -267,8 +223,13 @@ void ZmqControlPlane::hang_up(DialId id) {
   dials_.erase(found);
 }
 
+std::uint64_t ZmqControlPlane::failed_handshakes(DialId id) const {
+  const auto found = dials_.find(id);
+  return found == dials_.end() ? 0 : found->second->failed_handshakes;
+}
+
 Status ZmqControlPlane::connect(Dial& dial) try {
-  auto connection = std::make_unique<Connection>(context_);
+  auto connection = std::make_unique<Connection>(context_, tries_++);
   zmq::socket_t& dealer = connection->dealer;
   set_common_options(dealer);
   dealer.set(zmq::sockopt::ipv6, dial.endpoint.find('[') != std::string::npos);
@@ -282,15 +243,10 @@ Status ZmqControlPlane::connect(Dial& dial) try {
     dealer.set(zmq::sockopt::curve_publickey, public_key_);
     dealer.set(zmq::sockopt::curve_secretkey, secret_key_);
   }
-  const std::string events = base::text("inproc://dial-events-", tries_++);
-  if (zmq_socket_monitor(dealer.handle(), events.c_str(), kUp | kDown) != 0) throw zmq::error_t();
-  connection->monitor.set(zmq::sockopt::linger, 0);
-  connection->monitor.connect(events);
   dealer.connect(dial.endpoint);
   connection->dealer_fd = dealer.get(zmq::sockopt::fd);
-  connection->monitor_fd = connection->monitor.get(zmq::sockopt::fd);
   events_.watch(connection->dealer_fd, dial.id);
-  events_.watch(connection->monitor_fd, dial.id);
+  events_.watch(connection->monitor.fd(), dial.id);
   dial.connection = std::move(connection);
   schedule(dial, base::steady_clock().now() + kConnectTimeout);
   events_.make_due(dial.id);
@@ -306,7 +262,7 @@ void ZmqControlPlane::disconnect(Dial& dial) {
   if (!dial.connection) return;
   // libzmq closes the descriptors later, on its own thread: they must leave the wait set now.
   events_.unwatch(dial.connection->dealer_fd);
-  events_.unwatch(dial.connection->monitor_fd);
+  events_.unwatch(dial.connection->monitor.fd());
   dial.connection.reset();
   dial.up = false;
 }
@@ -353,7 +309,7 @@ Status ZmqControlPlane::send(DialId id, std::span<const std::byte> payload) {
   if (!dial.up || (!dial.announcing && !dial.outbox.empty())) return keep(dial, payload);
   // The owner has not heard yet of what the monitor has to say: if it is the end of this connection, then
   // whatever is sent now would go nowhere.
-  if (has_input(dial.connection->monitor)) {
+  if (dial.connection->monitor.has_event()) {
     events_.make_due(id);
     return keep(dial, payload);
   }
@@ -396,6 +352,8 @@ std::size_t ZmqControlPlane::progress(ControlSink& sink) {
   for (const DialId tag : events_.take_ready()) {
     if (tag == kRouterTag) {
       calls += serve_callers(sink);
+    } else if (tag == kCallersTag) {
+      calls += tell_hang_ups(sink);
     } else if (tag == EventSet::kTimer) {
       calls += run_timers(sink);
     } else if (const auto found = dials_.find(tag); found != dials_.end()) {
@@ -424,19 +382,28 @@ std::size_t ZmqControlPlane::serve_callers(ControlSink& sink) {
   return calls;
 }
 
+std::size_t ZmqControlPlane::tell_hang_ups(ControlSink& sink) {
+  bool hung_up = false;
+  while (const std::optional<int> event = callers_->next()) {
+    if ((*event & kHandshakeFailed) != 0) complaints_.no_handshake(base::text("a caller of port ", port_));
+    hung_up = true;
+  }
+  if (!hung_up) return 0;
+  sink.on_hang_up();
+  return 1;
+}
+
 std::size_t ZmqControlPlane::serve(Dial& dial, ControlSink& sink) {
   std::size_t calls = 0;
-  zmq::message_t event, where;
-  while (dial.connection && receive(dial.connection->monitor, event) &&
-         receive(dial.connection->monitor, where)) {
-    std::uint16_t kind = 0;
-    STAGEWIRE_CHECK(event.size() >= sizeof kind, "libzmq's monitor events begin with 16 bits");
-    std::memcpy(&kind, event.data(), sizeof kind);
-    if (kind == kUp) {
+  while (dial.connection) {
+    const std::optional<int> event = dial.connection->monitor.next();
+    if (!event) break;
+    if (*event == kUp) {
       calls += came_up(dial, sink);
       continue;
     }
-    if ((kind & kHandshakeFailed) != 0) complaints_.no_handshake(dial.endpoint);
+    if ((*event & kHandshakeFailed) != 0) complaints_.no_handshake(dial.endpoint);
+    if (!dial.up && (*event & kDropped) != 0) ++dial.failed_handshakes;
     calls += went_down(dial, sink);
   }
   if (dial.up) calls += deliver_answers(dial, sink, kMessagesAtOnce);

@@ -37,7 +37,8 @@ struct ControlOptions {
   /// every connection is encrypted, and nobody without the key gets a message in or out:
   /// for networks that others use too (R16). The original's peers cannot connect then. Empty = open.
   std::string secret_key = {};
-  int heartbeat_ms = 1000;  ///< on connections that we dialled; a silent peer is dropped after 5; 0 = none
+  bool watch_callers = false;  ///< ControlSink::on_hang_up(), and a log line for callers with another secret
+  int heartbeat_ms = 1000;     ///< on connections that we dialled; a silent peer is dropped after 5; 0 = none
 };
 
 /// Where progress() delivers. The calls may use the plane (send, answer, dial, hang_up), but not progress().
@@ -53,6 +54,9 @@ class ControlSink {
   /// one. The plane tries to connect again, after 10 ms at first and every 500 ms in the end, until
   /// hang_up().
   virtual void on_disconnected(DialId dial) = 0;
+  /// A caller's connection has ended, or a stranger's; with `watch_callers`. ZeroMQ does not say whose:
+  /// answer() fails for that caller, now or a few milliseconds later.
+  virtual void on_hang_up() {}
 };
 
 class ControlPlane {
@@ -81,6 +85,9 @@ class ControlPlane {
   /// on_connected(). `exhausted`: the queue is full; `too_large`: above max_message_size; `not_found`: hung
   /// up.
   virtual Status send(DialId dial, std::span<const std::byte> payload) = 0;
+  /// How often since dial() the peer has dropped a connection instead of taking it: it has another secret
+  /// key, or is no engine.
+  virtual std::uint64_t failed_handshakes(DialId dial) const = 0;
   /// `exhausted` and `too_large` as above; `unavailable`: this caller is gone.
   virtual Status answer(const CallerId& caller, std::span<const std::byte> payload) = 0;
 

@@ -167,6 +167,50 @@ TEST(ControlPlane, R16_with_a_secret_key_only_those_who_have_it_are_heard) {
   EXPECT_TRUE(open.seen.ups.empty());
 }
 
+TEST(ControlPlane, R16_who_is_kept_out_for_the_secret_can_tell) {
+  Station server = Station::open({.secret_key = new_secret_key()});
+  for (const std::string& key : {new_secret_key(), std::string()}) {
+    Station stranger = Station::open({.listen = false, .secret_key = key});
+    const DialId dial = stranger.dial(server);
+    ASSERT_TRUE(drive({&server, &stranger}, [&] { return stranger.plane->failed_handshakes(dial) >= 2; }));
+    EXPECT_TRUE(stranger.seen.ups.empty());
+  }
+  // Nobody there is another thing.
+  Station gone = Station::open();
+  const int port = gone.plane->port();
+  gone.plane.reset();
+  Station caller = Station::open({.listen = false});
+  const auto dial = caller.plane->dial("127.0.0.1", port);
+  ASSERT_TRUE(dial.ok());
+  // Three tries, told by the descriptor's wake-ups.
+  for (int woken = 0; woken < 3; ++woken) {
+    pollfd waiting{caller.plane->wait_fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&waiting, 1, 60'000), 1);
+    caller.plane->progress(caller.seen);
+  }
+  EXPECT_EQ(caller.plane->failed_handshakes(*dial), 0U);
+  EXPECT_EQ(caller.plane->failed_handshakes(*dial + 1), 0U) << "a dial that there is not";
+}
+
+TEST(ControlPlane, the_end_of_a_caller_is_told_and_then_answers_to_it_fail) {
+  Station server = Station::open({.watch_callers = true});
+  Station caller = Station::open({.listen = false});
+  const DialId dial = caller.dial(server);
+  ASSERT_TRUE(caller.plane->send(dial, as_bytes("hello")).ok());
+  ASSERT_TRUE(drive({&server, &caller}, [&] { return server.seen.calls.size() == 1; }));
+  const CallerId who = server.seen.calls.front().first;
+  EXPECT_TRUE(server.plane->answer(who, as_bytes("welcome")).ok());
+  EXPECT_EQ(server.seen.hang_ups, 0);
+  caller.plane->hang_up(dial);
+  ASSERT_TRUE(drive({&server, &caller}, [&] { return server.seen.hang_ups > 0; }));
+  Status last;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (last.ok() && std::chrono::steady_clock::now() < deadline)
+    last = server.plane->answer(who, as_bytes("still there?"));
+  ASSERT_FALSE(last.ok());
+  EXPECT_EQ(last.error().code(), ErrorCode::unavailable);
+}
+
 TEST(ControlPlane, R16_a_secret_key_that_is_none_is_refused_and_not_shown) {
   for (const std::string& key : {std::string("hunter2"), std::string(40, ' '), std::string(41, 'a')}) {
     const auto refused = ControlPlane::create({.host = "127.0.0.1", .secret_key = key});

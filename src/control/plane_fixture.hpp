@@ -42,11 +42,13 @@ class Recorder : public ControlSink {
     downs.push_back(dial);
     if (disconnected) disconnected(dial);
   }
+  void on_hang_up() override { ++hang_ups; }
 
   std::vector<std::pair<CallerId, std::string>> calls;
   std::vector<std::pair<DialId, std::string>> answers;
   std::vector<DialId> ups;
   std::vector<DialId> downs;
+  int hang_ups = 0;
   std::function<void(const CallerId&, std::span<const std::byte>)> call;
   std::function<void(DialId, std::span<const std::byte>)> answer;
   std::function<void(DialId)> connected;

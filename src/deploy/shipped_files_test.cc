@@ -25,6 +25,12 @@ DeployOptions with_amd_gpu() {
   return options;
 }
 
+DeployOptions with_everything() {
+  DeployOptions options = with_amd_gpu();
+  options.backends.push_back({"rdma", true, "mlx5_0"});
+  return options;
+}
+
 DeployPlan plan_of(const std::string& name, const DeployOptions& options) {
   DeployResult result = load_deploy(shipped(name), options);
   EXPECT_TRUE(result.plan.has_value()) << all_text(result);
@@ -35,7 +41,7 @@ DeployPlan plan_of(const std::string& name, const DeployOptions& options) {
 TEST(ShippedFiles, all_are_read_without_a_word) {
   for (const auto& entry : std::filesystem::directory_iterator(shipped(""))) {
     SCOPED_TRACE(entry.path());
-    plan_of(entry.path().filename().string(), with_amd_gpu());
+    plan_of(entry.path().filename().string(), with_everything());
   }
 }
 
@@ -119,6 +125,21 @@ TEST(ShippedFiles, R14_without_a_gpu_the_file_for_cpus_is_named) {
                                                   "Write backend_type: auto, which is shm here" +
                                                   hint),
                                         HasSubstr("over through host memory" + hint)));
+}
+
+TEST(ShippedFiles, R10_the_stages_of_two_hosts_find_each_other_through_the_master) {
+  const DeployPlan plan = plan_of("qwen3_omni_moe_rdma_2node.yaml", with_everything());
+  ASSERT_EQ(plan.stages.size(), 3U);
+  ASSERT_EQ(plan.edges.size(), 2U);
+  for (const StagePlan& stage : plan.stages) {
+    ASSERT_TRUE(stage.connector.has_value());
+    EXPECT_EQ(stage.connector->backend_type, "rdma");
+    EXPECT_EQ(stage.connector->host, "auto");
+    EXPECT_EQ(stage.connector->zmq_port, 0);
+    EXPECT_EQ(stage.connector->sender_zmq_port, 0);
+    EXPECT_EQ(stage.connector->sender_host, stage.stage_id == 0 ? "" : "auto");
+    EXPECT_EQ(stage.chunk_options.at("codec_chunk_frames"), 25);
+  }
 }
 
 TEST(CpuFile, is_the_one_of_the_same_model_and_never_the_file_itself) {

@@ -29,7 +29,7 @@ std::tuple<int, std::uint64_t> rank(const StageOutcome& outcome) {
 }  // namespace
 
 std::string StageOutcome::who() const {
-  return base::text("stage ", stage_id, " (", name, ", pid ", pid, ")");
+  return base::text("stage ", stage_id, " (", name, ", pid ", pid, place.empty() ? "" : " " + place, ")");
 }
 
 Error root_cause(std::span<const StageOutcome> outcomes) {

@@ -17,12 +17,13 @@ struct StageOutcome {
   int stage_id = 0;
   std::string name;  ///< "encoder"
   pid_t pid = 0;
+  std::string place;               ///< "on vm2"; empty: on this host
   std::optional<Failed> failed;    ///< what it said
   std::uint64_t order = 0;         ///< of its failure or end among all, from 1; 0 = it did not fail
   std::optional<ExitStatus> exit;  ///< nullopt: it had to be killed
   std::string last_words;
 
-  std::string who() const;  ///< "stage 1 (encoder, pid 4711)"
+  std::string who() const;  ///< "stage 1 (encoder, pid 4711 on vm2)"
 };
 
 /// Whether an error of this kind looks like the consequence of another stage's.

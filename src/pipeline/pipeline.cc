@@ -14,10 +14,15 @@
 #include "base/text.hpp"
 #include "pipeline/chain.hpp"
 #include "pipeline/host_check.hpp"
+#include "pipeline/master.hpp"
 #include "pipeline/memory_check.hpp"
+#include "pipeline/node.hpp"
 #include "pipeline/output_file.hpp"
 #include "pipeline/pipelines.hpp"
+#include "pipeline/plan_digest.hpp"
 #include "pipeline/replay_report.hpp"
+#include "pipeline/secrecy.hpp"
+#include "pipeline/several_hosts.hpp"
 #include "pipeline/step_recording.hpp"
 #include "pipeline/supervisor.hpp"
 
@@ -48,12 +53,19 @@ class PipelineImpl final : public Pipeline {
   Result<PipelineReport> run(PipelineObserver& observer) override;
 
  private:
+  Status prepare_node();
   Status prepare_file();
   Status prepare_replay();
   Status prepare_reports();
   Status check_outputs() const;
   Status check_not_read(const OutputFile& written) const;
-  RunOptions run_options() const;
+  RunOptions run_options();
+  std::vector<StageLaunch> launches() const;
+  bool is_here(const StagePlan& stage) const;
+  bool is_master() const { return !options_.node || is_here(*chain_.front()); }
+  Result<PipelineReport> run_all(PipelineObserver& observer);
+  Result<PipelineReport> run_node(PipelineObserver& observer);
+  Status agree(const Begin& begin);
   Assignment assignment_of(std::size_t position) const;
   PipelineReport make_report(const RunTimes& times, const std::vector<Done>& stages) const;
   Status present(const PipelineReport& report, const RunTimes& times);
@@ -63,6 +75,8 @@ class PipelineImpl final : public Pipeline {
   const PipelineDefinition& definition_;
   std::string request_id_;
   std::vector<const StagePlan*> chain_;  // in options_.plan
+  std::string secret_key_;               // of the nodes
+  std::unique_ptr<Master> master_;       // of a run over several hosts, on the master
   double audio_seconds_ = 0;
   RequestPlan requests_;                    // of a replay
   std::optional<RequestBoard> board_;       // of a replay
@@ -82,15 +96,48 @@ Status PipelineImpl::prepare() {
   auto chain = chain_of(options_.plan, definition_);
   if (!chain.ok()) return chain.error().with_context(options_.plan.file);
   chain_ = std::move(*chain);
-  if (Status status = check_hosts(chain_); !status.ok()) return status;
-  if (Status status = check_memory(chain_, memory_left()); !status.ok()) return status;
+  if (Status status = options_.node ? prepare_node() : secure_children(options_.plan); !status.ok())
+    return status;
+  std::vector<const StagePlan*> here;
+  std::copy_if(chain_.begin(), chain_.end(), std::back_inserter(here),
+               [this](const StagePlan* stage) { return is_here(*stage); });
+  if (Status status = check_hosts(here); !status.ok()) return status;
+  if (Status status = check_memory(here, memory_left()); !status.ok()) return status;
   if (!(options_.speed > 0)) {
     return base::error(ErrorCode::invalid_argument, "the speed must be above 0, it is ", options_.speed);
   }
+  if (!is_master()) return {};  // what the requests are the master says
   if (Status status = definition_.is_replay() ? prepare_replay() : prepare_file(); !status.ok())
     return status;
   if (Status status = prepare_reports(); !status.ok()) return status;
-  return check_outputs();
+  if (Status status = check_outputs(); !status.ok()) return status;
+  if (!options_.node) return {};
+  auto master = open_master(options_, definition_, chain_, secret_key_);
+  if (!master.ok()) return master.error();
+  master_ = std::move(*master);
+  return {};
+}
+
+bool PipelineImpl::is_here(const StagePlan& stage) const {
+  if (!options_.node) return true;
+  const std::vector<int>& here = options_.node->stage_ids;
+  return std::find(here.begin(), here.end(), stage.stage_id) != here.end();
+}
+
+Status PipelineImpl::prepare_node() {
+  if (Status status = check_node(*options_.node, definition_, chain_); !status.ok()) return status;
+  if (!is_master() && !options_.stats_json.empty()) {
+    return base::error(ErrorCode::invalid_argument, "the statistics are the master's, who runs stage ",
+                       chain_.front()->stage_id, ": ask for them there");
+  }
+  if (!options_.record_trace.empty()) {
+    return base::error(ErrorCode::invalid_argument, "a trace is recorded of a run on one host: leave out --record-trace, ",
+                       "or --stage-id");
+  }
+  auto key = secure_nodes(options_.plan, *options_.node);
+  if (!key.ok()) return key.error();
+  secret_key_ = *std::move(key);
+  return {};
 }
 
 Status PipelineImpl::prepare_file() {
@@ -165,20 +212,36 @@ Status PipelineImpl::check_not_read(const OutputFile& written) const {
   return {};
 }
 
-RunOptions PipelineImpl::run_options() const {
+RunOptions PipelineImpl::run_options() {
   RunOptions run;
   run.command = options_.stage_command;
   run.timeout = options_.timeout;
   run.total_seconds = audio_seconds_;
   run.stop_fd = options_.stop_fd;
+  run.stages = launches();
+  for (std::size_t i = 0; i < chain_.size(); ++i)
+    run.names.push_back({chain_[i]->stage_id, std::string(definition_.stages[i].name)});
+  if (board_) run.board = &*board_;
+  if (recording_) run.recording = &*recording_;
+  if (master_) {
+    run.others = master_.get();
+    run.check_meeting = [this](const auto& where) { return master_->check_meeting(where); };
+  }
+  return run;
+}
+
+std::vector<StageLaunch> PipelineImpl::launches() const {
+  std::vector<StageLaunch> result;
   for (std::size_t i = 0; i < chain_.size(); ++i) {
+    if (!is_here(*chain_[i])) continue;
     StageLaunch launch;
     launch.name = definition_.stages[i].name;
     launch.environment = chain_[i]->env;
     launch.assignment = assignment_of(i);
-    run.stages.push_back(std::move(launch));
+    if (options_.node) find_through_master(launch.assignment.connector);
+    result.push_back(std::move(launch));
   }
-  return run;
+  return result;
 }
 
 Assignment PipelineImpl::assignment_of(std::size_t position) const {
@@ -207,16 +270,50 @@ Assignment PipelineImpl::assignment_of(std::size_t position) const {
 
 Result<PipelineReport> PipelineImpl::run(PipelineObserver& observer) {
   if (std::exchange(has_run_, true)) return base::error(ErrorCode::closed, "a pipeline runs once");
-  RunOptions run = run_options();
-  if (board_) run.board = &*board_;
-  if (recording_) run.recording = &*recording_;
-  Supervisor supervisor(std::move(run), observer);
-  if (Status status = supervisor.run(); !status.ok()) {
+  if (!is_master()) return run_node(observer);
+  auto report = run_all(observer);
+  if (master_) master_->end(end_of(report));
+  if (!report.ok()) {
     for (auto* file : {&output_, &stats_, &trace_}) file->reset();
-    return status.error();
   }
+  return report;
+}
+
+Result<PipelineReport> PipelineImpl::run_all(PipelineObserver& observer) {
+  if (master_) {
+    auto begin = begin_of(options_, request_id_);
+    if (!begin.ok()) return begin.error();
+    const auto note = [&observer](const std::string& line) { observer.on_note(line); };
+    if (Status status = master_->gather(*begin, options_.stop_fd, note); !status.ok()) return status.error();
+  }
+  Supervisor supervisor(run_options(), observer);
+  if (Status status = supervisor.run(); !status.ok()) return status.error();
   PipelineReport report = make_report(supervisor.times(), supervisor.reports());
   if (Status status = present(report, supervisor.times()); !status.ok()) return status.error();
+  return report;
+}
+
+/// Takes over what the master says of the replay.
+Status PipelineImpl::agree(const Begin& begin) {
+  if (Status status = take_over(begin, options_); !status.ok()) return status;
+  request_id_ = begin.request_id;
+  return {};
+}
+
+Result<PipelineReport> PipelineImpl::run_node(PipelineObserver& observer) {
+  auto setup = node_setup(options_, definition_, secret_key_);
+  if (!setup.ok()) return setup.error();
+  setup->launches = [this](const Begin& begin) -> Result<std::vector<StageLaunch>> {
+    if (Status status = agree(begin); !status.ok()) return status.error();
+    return launches();
+  };
+  const auto end = Node(std::move(*setup), observer).run();
+  if (!end.ok()) return end.error();
+  PipelineReport report;
+  report.pipeline = definition_.name;
+  report.request_id = request_id_;
+  report.audio_seconds = end->audio_seconds;
+  report.node = NodeReport{options_.node->stage_ids, end->requests_done, end->requests_failed};
   return report;
 }
 

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "pipeline/json_check.hpp"
+#include "pipeline/message_fields.hpp"
 
 // One list of fields for each struct; the macro reads and writes by it.
 namespace stagewire {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RouteCounters, count, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReplayOptions, requests, concurrency, prompt_tokens, output_tokens, trace,
-                                   seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConnectorConfig, stage_id, role, host, zmq_port, backend_type, backend_settings,
                                    memory_pool_size, memory_pool_device, sender_host, sender_zmq_port,
                                    buffer_ttl_s, original_timeout_s, lease_share, route, wait, secret_key,
@@ -62,6 +62,11 @@ Result<Message> read_alternative(const std::string& type, const json& object) {
   }
 }
 
+void check_code(Message& message) {
+  if (auto* failed = std::get_if<Failed>(&message)) failed->code = known_code(failed->code);
+  if (auto* ended = std::get_if<RequestEnded>(&message)) ended->code = known_code(ended->code);
+}
+
 }  // namespace
 
 std::string encode_message(const Message& message) {
@@ -74,7 +79,11 @@ std::string encode_message(const Message& message) {
 Result<Message> decode_message(std::string_view text) {
   try {
     const json object = json::parse(text);
-    return read_alternative(object.at("type").get<std::string>(), object);
+    if (Status status = check_numbers(object); !status.ok())
+      return status.error().with_context("a control message");
+    auto message = read_alternative(object.at("type").get<std::string>(), object);
+    if (message.ok()) check_code(*message);
+    return message;
   } catch (const json::exception& error) {
     return base::error(ErrorCode::corrupt, "a control message of ", text.size(), " bytes: ", error.what());
   }

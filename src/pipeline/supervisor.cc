@@ -1,16 +1,13 @@
 #include "pipeline/supervisor.hpp"
 
 #include <poll.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <climits>
-#include <fstream>
 #include <string>
 #include <utility>
 
 #include "base/text.hpp"
-#include "base/thread.hpp"
 
 namespace stagewire::pipeline {
 namespace {
@@ -22,37 +19,9 @@ constexpr std::chrono::seconds kStopGrace{1};
 /// How much longer than a stage waits for another one silence is borne: the stage that waited says for whom.
 constexpr std::chrono::seconds kReportGrace{1};
 
-/// Threads of a stage process at most, libzmq's included, which aborts the process when it gets none.
-constexpr std::size_t kThreadsOfStage = 8;
-
-/// Of a stage with both neighbours on this host, which has been seen with 38; `stagewire doctor` wants 64.
-constexpr rlim_t kFewestDescriptors = 48;
-
-constexpr int kChannelFd = 3;  // in the stage process, see ChildOptions::fds
-constexpr int kOutputFd = 4;
-
 int poll_timeout(base::Duration left) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
   return static_cast<int>(std::min<std::int64_t>(ms, INT_MAX));
-}
-
-/// Whether somebody has stopped it: SIGSTOP, a terminal, a debugger.
-bool is_stopped(pid_t pid) {
-  std::ifstream file(base::text("/proc/", pid, "/stat"));
-  std::string stat;
-  std::getline(file, stat);
-  const auto name_end = stat.rfind(") ");  // "4711 (name) T ...": the name may hold anything
-  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return false;
-  return stat[name_end + 2] == 'T' || stat[name_end + 2] == 't';
-}
-
-/// Stages that run out of descriptors on the way abort in libzmq, or wait for what never comes.
-Status check_descriptors() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kFewestDescriptors) return {};
-  return base::error(ErrorCode::exhausted, "a process may have ", limit.rlim_cur,
-                     " file descriptors (RLIMIT_NOFILE), a stage takes up to ", kFewestDescriptors,
-                     ": raise the limit with 'ulimit -n 65536'");
 }
 
 }  // namespace
@@ -74,81 +43,74 @@ Status Supervisor::run() {
 }
 
 Status Supervisor::start_all() {
-  if (Status status = check_descriptors(); !status.ok()) return status;
-  if (Status status = base::check_threads(options_.stages.size() * (1 + kThreadsOfStage)); !status.ok())
-    return status;
-  for (const StageLaunch& launch : options_.stages) {
-    if (Status status = start_stage(launch); !status.ok()) return status;
+  if (Status status = local_.start(options_.stages, options_.command); !status.ok()) return status;
+  groups_ = {&local_};
+  if (options_.others != nullptr) groups_.push_back(options_.others);
+  stages_.resize(options_.names.size());
+  const auto now = base::steady_clock().now();
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    stages_[i].name = options_.names[i];
+    stages_[i].last_heard = now;
+  }
+  for (StageGroup* group : groups_) {
+    for (const std::size_t position : group->positions()) stages_[position].group = group;
   }
   return {};
 }
 
-Status Supervisor::start_stage(const StageLaunch& launch) {
-  auto channel = ControlChannel::create();
-  if (!channel.ok()) return channel.error();
-  Assignment assignment = launch.assignment;
-  ChildOptions child;
-  child.command = options_.command;
-  for (const std::string& word : {std::string("--stage-id"), std::to_string(assignment.stage_id),
-                                  std::string("--pipeline-fd"), std::to_string(kChannelFd)}) {
-    child.command.push_back(word);
-  }
-  child.environment = launch.environment;
-  child.fds = {channel->second.get()};
-  if (assignment.output_fd >= 0) {
-    child.fds.push_back(assignment.output_fd);
-    assignment.output_fd = kOutputFd;
-  }
-  auto process = ChildProcess::start(child);
-  if (!process.ok()) return process.error();
-  stages_.emplace_back(launch.name, std::move(*process), std::move(channel->first));
-  stages_.back().stage_id = assignment.stage_id;
-  stages_.back().last_heard = base::steady_clock().now();
-  return stages_.back().channel.send(assignment, /*wait=*/false);
-}
-
 void Supervisor::wait_for_events() {
-  std::vector<pollfd> fds;
-  for (const Stage& stage : stages_) {
-    // A negative descriptor is passed over by poll().
-    fds.push_back({stage.channel_open ? stage.channel.fd() : -1, POLLIN, 0});
-    fds.push_back({stage.output_open ? stage.process.output_fd() : -1, POLLIN, 0});
-    fds.push_back({stage.exit ? -1 : stage.process.exit_fd(), POLLIN, 0});
+  std::vector<pollfd> fds{{stopping_ ? -1 : options_.stop_fd, POLLIN, 0}};
+  std::vector<std::size_t> starts;
+  auto wake_at = stopping_ ? kill_at_.when() : base::TimePoint::max();
+  if (const auto silent = longest_silent(); !stopping_ && silent)
+    wake_at = stages_[*silent].last_heard + longest_silence();
+  for (const StageGroup* group : groups_) {
+    starts.push_back(fds.size());
+    group->watch(fds);
+    wake_at = std::min(wake_at, group->due().when());
   }
-  fds.push_back({stopping_ ? -1 : options_.stop_fd, POLLIN, 0});
-  const auto now = base::steady_clock().now();
-  const Stage* silent = longest_silent();
-  auto deadline = stopping_ ? kill_at_ : base::Deadline::never();
-  if (!stopping_ && silent != nullptr) deadline = base::Deadline::at(silent->last_heard + longest_silence());
-  if (::poll(fds.data(), fds.size(), poll_timeout(deadline.left(now))) <= 0) return;
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    if (fds[3 * i].revents != 0) take_messages(i);
-    if (fds[3 * i + 1].revents != 0) take_output(stages_[i]);
-    if (fds[3 * i + 2].revents != 0) take_exit(i);
-  }
-  if (fds.back().revents != 0) {
+  const auto left = base::Deadline::at(wake_at).left(base::steady_clock().now());
+  if (::poll(fds.data(), fds.size(), poll_timeout(left)) < 0) return;
+  starts.push_back(fds.size());
+  for (std::size_t i = 0; i < groups_.size(); ++i)
+    groups_[i]->serve(std::span(fds).subspan(starts[i], starts[i + 1] - starts[i]), *this);
+  if (fds.front().revents != 0) {
     verdict_ = base::error(ErrorCode::cancelled, "the run was interrupted");
     stop_all();
   }
 }
 
-void Supervisor::take_messages(std::size_t index) {
-  Stage& stage = stages_[index];
-  for (;;) {
-    auto message = stage.channel.receive();
-    if (!message.ok()) {
-      stage.channel_open = false;
-      if (message.error().code() == ErrorCode::unavailable) return;  // its process ends, or has
-      return refuse(stage, message.error());
-    }
-    if (!message->has_value()) return;
-    stage.last_heard = base::steady_clock().now();
-    take_message(index, std::move(**message));
+void Supervisor::on_message(std::size_t position, Message message) {
+  stages_[position].last_heard = base::steady_clock().now();
+  take_message(position, std::move(message));
+}
+
+void Supervisor::on_nonsense(std::size_t position, const Error& error) {
+  refuse(stages_[position], error);
+}
+
+void Supervisor::on_output(std::size_t position, std::string_view line) {
+  observer_.on_stage_output(stages_[position].name.stage_id, line);
+}
+
+void Supervisor::on_exit(std::size_t position, const StageExit& exit) {
+  Stage& stage = stages_[position];
+  stage.exit = exit;
+  const bool as_told = finishing_ && exit.status.success();
+  if (!as_told && !stage.killed) note_failure(stage);
+}
+
+void Supervisor::on_lost(std::span<const std::size_t> positions, const Error& reason) {
+  // What the others say of it, perhaps sooner, are its consequences.
+  if (!verdict_ && !has_reason()) verdict_ = reason;
+  for (const std::size_t position : positions) {
+    stages_[position].lost = true;
+    note_failure(stages_[position]);
   }
 }
 
-void Supervisor::take_message(std::size_t index, Message message) {
-  Stage& stage = stages_[index];
+void Supervisor::take_message(std::size_t position, Message message) {
+  Stage& stage = stages_[position];
   if (auto* ready = std::get_if<Ready>(&message)) {
     stage.ready = std::move(*ready);
   } else if (auto* done = std::get_if<Done>(&message)) {
@@ -157,26 +119,26 @@ void Supervisor::take_message(std::size_t index, Message message) {
     stage.failed = std::move(*failed);
     note_failure(stage);
   } else if (const auto* ended = std::get_if<RequestEnded>(&message)) {
-    note_request(index, *ended);
+    note_request(position, *ended);
   } else if (const auto* made = std::get_if<StepsMade>(&message)) {
-    note_steps(stage, index, *made);
+    note_steps(stage, position, *made);
   } else if (const auto* progress = std::get_if<Progress>(&message);
-             progress != nullptr && index + 1 == stages_.size()) {
+             progress != nullptr && position + 1 == stages_.size()) {
     if (times_.first_packet_us == 0 && progress->audio_seconds > 0) times_.first_packet_us = progress->at_us;
     observer_.on_progress(progress->audio_seconds, options_.total_seconds,
                           static_cast<double>(progress->at_us - times_.started_us) / 1e6);
   }
 }
 
-void Supervisor::note_request(std::size_t index, const RequestEnded& ended) {
-  Stage& stage = stages_[index];
+void Supervisor::note_request(std::size_t position, const RequestEnded& ended) {
+  Stage& stage = stages_[position];
   const auto first_failure = options_.board != nullptr
-                                 ? options_.board->note(index, ended)
+                                 ? options_.board->note(position, ended)
                                  : base::error(ErrorCode::corrupt, "it ended a request, and there is none");
   if (!first_failure.ok()) return refuse(stage, first_failure.error());
   if (*first_failure) {
-    send_all(GiveUp{ended.request, base::text("it failed at stage ", stage.stage_id, " (", stage.name,
-                                              "): ", ended.message)});
+    send_all(GiveUp{ended.request, base::text("it failed at stage ", stage.name.stage_id, " (",
+                                              stage.name.name, "): ", ended.message)});
   }
   admit_requests();
 }
@@ -200,23 +162,6 @@ void Supervisor::admit_requests() {
   if (const auto admit = options_.board->admit(now_us)) send_all(*admit);
 }
 
-void Supervisor::take_output(Stage& stage) {
-  stage.output_open = stage.output.read_from(stage.process.output_fd(), [&](std::string_view line) {
-    observer_.on_stage_output(stage.stage_id, line);
-  });
-}
-
-void Supervisor::take_exit(std::size_t index) {
-  Stage& stage = stages_[index];
-  stage.exit = stage.process.try_reap();
-  if (!stage.exit) return;
-  if (stage.channel_open) take_messages(index);  // what it said last, if poll() saw its end first
-  const bool as_told = finishing_ && stage.exit->success();
-  if (!as_told && !stage.killed) note_failure(stage);
-  if (stage.output_open) take_output(stage);
-  stage.output_open = false;  // also when something that it started still holds the other end
-}
-
 void Supervisor::note_failure(Stage& stage) {
   if (stage.failure_order == 0) stage.failure_order = ++failures_;
 }
@@ -228,12 +173,24 @@ void Supervisor::advance() {
     blame_stopped();
     stop_all();
   } else if (!started_ && all([](const Stage& stage) { return stage.ready.has_value(); })) {
-    send_start();
+    start_or_refuse();
   } else if (!finishing_ && all([](const Stage& stage) { return stage.done.has_value(); })) {
     finishing_ = true;
     send_all(Finish{});
     for (Stage& stage : stages_) stage.last_heard = base::steady_clock().now();
   }
+}
+
+void Supervisor::start_or_refuse() {
+  if (options_.check_meeting) {
+    std::vector<Ready> where;
+    for (const Stage& stage : stages_) where.push_back(*stage.ready);
+    if (const Status status = options_.check_meeting(where); !status.ok()) {
+      verdict_ = status.error();
+      return stop_all();
+    }
+  }
+  send_start();
 }
 
 void Supervisor::send_start() {
@@ -244,14 +201,13 @@ void Supervisor::send_start() {
     Start start;
     if (i > 0) start = {stages_[i - 1].ready->host, stages_[i - 1].ready->port};
     stages_[i].last_heard = now;
-    // A stage that is gone shows it by its end.
-    static_cast<void>(stages_[i].channel.send(start, /*wait=*/false));
+    stages_[i].group->send(i, start);
   }
   if (options_.board != nullptr) admit_requests();
 }
 
 void Supervisor::send_all(const Message& message) {
-  for (const Stage& stage : stages_) static_cast<void>(stage.channel.send(message, /*wait=*/false));
+  for (std::size_t i = 0; i < stages_.size(); ++i) stages_[i].group->send(i, message);
 }
 
 void Supervisor::stop_all() {
@@ -262,41 +218,48 @@ void Supervisor::stop_all() {
 
 void Supervisor::enforce_deadlines() {
   const auto now = base::steady_clock().now();
-  const Stage* silent = longest_silent();
-  if (!stopping_ && silent != nullptr && now - silent->last_heard >= longest_silence()) {
+  const auto silent = longest_silent();
+  if (!stopping_ && silent && now - stages_[*silent].last_heard >= longest_silence()) {
     blame_stopped();
     if (!verdict_)
-      verdict_ = base::error(ErrorCode::timeout, "nothing was heard from stage ", silent->stage_id, " (",
-                             silent->name, ", pid ", silent->process.pid(), ") for ",
-                             std::chrono::round<Milliseconds>(now - silent->last_heard).count(),
-                             " ms (--timeout sets the limit)");
+      verdict_ =
+          base::error(ErrorCode::timeout, "nothing was heard from ", outcome_of(*silent).who(), " for ",
+                      std::chrono::round<Milliseconds>(now - stages_[*silent].last_heard).count(),
+                      " ms (--timeout sets the limit)");
     stop_all();
   }
   if (stopping_ && kill_at_.passed(now)) {
-    for (Stage& stage : stages_) {
-      if (!stage.exit) {
-        stage.killed = true;
-        stage.process.kill();
-      }
-    }
+    kill_all();
     kill_at_ = base::Deadline::never();
   }
 }
 
-/// A stage that somebody has stopped is why others wait in vain, whoever of them says so first.
-void Supervisor::blame_stopped() {
-  for (const Stage& stage : stages_) {
+void Supervisor::kill_all() {
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    if (stages_[i].ended()) continue;
+    stages_[i].killed = true;
+    stages_[i].group->kill_stage(i);
+  }
+}
+
+/// Whether a stage has failed of its own accord.
+bool Supervisor::has_reason() const {
+  return std::any_of(stages_.begin(), stages_.end(), [](const Stage& stage) {
     const bool is_other = stage.failed && !is_consequence(stage.failed->code);
     const bool has_died = stage.exit && stage.failure_order != 0 && !stage.failed;
-    if (is_other || has_died) return;  // there is a reason besides
-  }
-  for (const Stage& stage : stages_) {
-    if (stage.exit || !is_stopped(stage.process.pid())) continue;
-    verdict_ = base::error(
-        ErrorCode::timeout, "stage ", stage.stage_id, " (", stage.name, ", pid ", stage.process.pid(),
-        ") is stopped, by SIGSTOP or a debugger, and the others wait "
-        "for it in vain (--timeout sets the limit, ",
-        options_.timeout.count(), " ms); 'kill -CONT ", stage.process.pid(), "' lets a stage go on");
+    return is_other || has_died;
+  });
+}
+
+/// A stage that somebody has stopped is why others wait in vain, whoever of them says so first.
+void Supervisor::blame_stopped() {
+  if (verdict_ || has_reason()) return;
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    if (!stages_[i].group->is_stopped(i)) continue;
+    verdict_ = base::error(ErrorCode::timeout, outcome_of(i).who(),
+                           " is stopped, by SIGSTOP or a debugger, and the others wait ",
+                           "for it in vain (--timeout sets the limit, ", options_.timeout.count(),
+                           " ms); 'kill -CONT ", stages_[i].group->pid(i), "' lets a stage go on");
     return;
   }
 }
@@ -311,26 +274,37 @@ bool Supervisor::all_ended() const {
 
 /// Whether it is this stage's turn to say something, or to end.
 bool Supervisor::is_awaited(const Stage& stage) const {
-  if (stage.exit) return false;
+  if (stage.ended()) return false;
   if (finishing_) return true;
   return started_ ? !stage.done : !stage.ready;
 }
 
-/// nullptr when no stage is awaited.
-const Supervisor::Stage* Supervisor::longest_silent() const {
-  const Stage* silent = nullptr;
-  for (const Stage& stage : stages_) {
-    if (is_awaited(stage) && (silent == nullptr || stage.last_heard < silent->last_heard)) silent = &stage;
+std::optional<std::size_t> Supervisor::longest_silent() const {
+  std::optional<std::size_t> silent;
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    if (!is_awaited(stages_[i])) continue;
+    if (!silent || stages_[i].last_heard < stages_[*silent].last_heard) silent = i;
   }
   return silent;
 }
 
+StageOutcome Supervisor::outcome_of(std::size_t position) const {
+  const Stage& stage = stages_[position];
+  StageOutcome outcome;
+  outcome.stage_id = stage.name.stage_id;
+  outcome.name = stage.name.name;
+  outcome.pid = stage.group->pid(position);
+  outcome.place = stage.group->place(position);
+  outcome.failed = stage.failed;
+  outcome.order = stage.failure_order;
+  if (stage.exit && !stage.killed) outcome.exit = stage.exit->status;
+  if (stage.exit) outcome.last_words = stage.exit->last_words;
+  return outcome;
+}
+
 std::vector<StageOutcome> Supervisor::outcomes() const {
   std::vector<StageOutcome> result;
-  for (const Stage& stage : stages_) {
-    result.push_back({stage.stage_id, stage.name, stage.process.pid(), stage.failed, stage.failure_order,
-                      stage.killed ? std::nullopt : stage.exit, stage.output.last_words()});
-  }
+  for (std::size_t i = 0; i < stages_.size(); ++i) result.push_back(outcome_of(i));
   return result;
 }
 

@@ -1,34 +1,37 @@
 // Starts the stage processes of one run, watches them and sees to it that all of them end.
 #pragma once
 
-#include <map>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.hpp"
-#include "pipeline/child_process.hpp"
-#include "pipeline/control_channel.hpp"
+#include "pipeline/local_stages.hpp"
 #include "pipeline/outcome.hpp"
-#include "pipeline/output_lines.hpp"
 #include "pipeline/request_board.hpp"
 #include "pipeline/step_recording.hpp"
 #include "stagewire/pipeline.hpp"
 
 namespace stagewire::pipeline {
 
-struct StageLaunch {
-  std::string name;
-  Assignment assignment;  ///< its output_fd >= 0: a descriptor of this process, the stage gets its own number
-  std::map<std::string, std::string> environment;
+struct StageName {
+  int stage_id = 0;
+  std::string name;  ///< "talker"
 };
 
+/// Whether the stages can meet where they listen, by position.
+using MeetingCheck = std::function<Status(const std::vector<Ready>&)>;
+
 struct RunOptions {
-  std::vector<StageLaunch> stages;   ///< in the order of the chain
+  std::vector<StageLaunch> stages;   ///< of this host, in the order of the chain
+  StageGroup* others = nullptr;      ///< the stages of other hosts, which have been started; outlives the run
+  std::vector<StageName> names;      ///< of all stages, in the order of the chain
   std::vector<std::string> command;  ///< see PipelineOptions::stage_command
   Milliseconds timeout{60'000};
   double total_seconds = 0;  ///< of audio, for on_progress()
   int stop_fd = -1;
+  MeetingCheck check_meeting;          ///< before the start; may be empty
   RequestBoard* board = nullptr;       ///< of a replay; outlives the run
   StepRecording* recording = nullptr;  ///< of one that is recorded; the same
 };
@@ -40,7 +43,7 @@ struct RunTimes {
 
 /// One run, on one thread, in one loop over everything that can happen: a message, a line of output, the end
 /// of a process, a stop, a deadline.
-class Supervisor {
+class Supervisor final : private StageSink {
  public:
   Supervisor(RunOptions options, PipelineObserver& observer);
 
@@ -54,53 +57,56 @@ class Supervisor {
 
  private:
   struct Stage {
-    Stage(std::string stage_name, ChildProcess child, ControlChannel control)
-        : name(std::move(stage_name)), process(std::move(child)), channel(std::move(control)) {}
-    std::string name;
-    ChildProcess process;
-    ControlChannel channel;
-    OutputLines output;
-    int stage_id = 0;
-    bool channel_open = true;
-    bool output_open = true;
+    StageGroup* group = nullptr;
+    StageName name;
     std::optional<Ready> ready;
     std::optional<Done> done;
     std::optional<Failed> failed;
-    std::optional<ExitStatus> exit;
+    std::optional<StageExit> exit;
     std::uint64_t failure_order = 0;
     base::TimePoint last_heard{};  // or when it was last told to do something
     bool killed = false;           // by us
+    bool lost = false;             // with its host
 
-    bool ended() const { return exit.has_value() && !output_open; }
+    bool ended() const { return exit.has_value() || lost; }
   };
 
+  void on_message(std::size_t position, Message message) override;
+  void on_nonsense(std::size_t position, const Error& error) override;
+  void on_output(std::size_t position, std::string_view line) override;
+  void on_exit(std::size_t position, const StageExit& exit) override;
+  void on_lost(std::span<const std::size_t> positions, const Error& reason) override;
+
   Status start_all();
-  Status start_stage(const StageLaunch& launch);
   void wait_for_events();
-  void take_messages(std::size_t index);
-  void take_message(std::size_t index, Message message);
-  void take_output(Stage& stage);
-  void take_exit(std::size_t index);
+  void take_message(std::size_t position, Message message);
   void note_failure(Stage& stage);
-  void note_request(std::size_t index, const RequestEnded& ended);
-  void note_steps(Stage& stage, std::size_t index, const StepsMade& made);
+  void note_request(std::size_t position, const RequestEnded& ended);
+  void note_steps(Stage& stage, std::size_t position, const StepsMade& made);
   void refuse(Stage& stage, const Error& error);
   void admit_requests();
   void advance();
+  void start_or_refuse();
   void send_start();
   void send_all(const Message& message);
   void stop_all();
   void enforce_deadlines();
+  void kill_all();
   void blame_stopped();
+  bool has_reason() const;
   base::Duration longest_silence() const;
   bool all_ended() const;
   bool is_awaited(const Stage& stage) const;
-  const Stage* longest_silent() const;
+  /// The position; nullopt when no stage is awaited.
+  std::optional<std::size_t> longest_silent() const;
+  StageOutcome outcome_of(std::size_t position) const;
   std::vector<StageOutcome> outcomes() const;
 
   RunOptions options_;
   PipelineObserver& observer_;
-  std::vector<Stage> stages_;
+  LocalStages local_;
+  std::vector<StageGroup*> groups_;
+  std::vector<Stage> stages_;  // by position
   RunTimes times_;
   bool started_ = false;
   bool finishing_ = false;

@@ -32,8 +32,10 @@ RunOptions shell_stages(int count, const std::string& script) {
   for (int id = 0; id < count; ++id) {
     StageLaunch launch;
     launch.name = "sh";
+    launch.assignment.position = static_cast<std::uint64_t>(id);
     launch.assignment.stage_id = id;
     options.stages.push_back(launch);
+    options.names.push_back({id, "sh"});
   }
   return options;
 }

@@ -68,9 +68,12 @@ inline std::set<std::string> shared_memory_names() {
 /// One run of the program, with its output.
 class ServeProcess {
  public:
-  explicit ServeProcess(const std::vector<std::string>& arguments, const std::string& temporary_directory) {
+  /// `around`: a command that runs the one behind it in its own place, such as `ip netns exec`.
+  explicit ServeProcess(const std::vector<std::string>& arguments, const std::string& temporary_directory,
+                        const std::vector<std::string>& around = {}) {
     pipeline::ChildOptions options;
-    options.command = {STAGEWIRE_BINARY_DIR "/stagewire", "serve"};
+    options.command = around;
+    options.command.insert(options.command.end(), {STAGEWIRE_BINARY_DIR "/stagewire", "serve"});
     options.command.insert(options.command.end(), arguments.begin(), arguments.end());
     options.environment = {{"TMPDIR", temporary_directory}};
     auto child = pipeline::ChildProcess::start(options);
@@ -99,6 +102,13 @@ class ServeProcess {
       struct stat info {};
       return ::stat(file.c_str(), &info) == 0 && info.st_size > 44;
     })) << "no audio was written\n"
+        << description();
+  }
+
+  /// Waits until it has said this; a failed test when it ends before.
+  void wait_for(const std::string& words) {
+    EXPECT_TRUE(while_it_runs([&] { return output().find(words) != std::string::npos; }))
+        << "it did not say: " << words << "\n"
         << description();
   }
 
