@@ -150,5 +150,27 @@ TEST_F(TwoHosts, R01_a_receiver_that_was_stopped_while_it_read_goes_on) {
   ASSERT_EQ(get(receiver, "first", 20'000'000, 1, 3000).find("corrupt"), std::string::npos);
 }
 
+// With two ports on each host (run --rails 2).
+class TwoRails : public TwoHosts {
+ protected:
+  void SetUp() override {
+    TwoHosts::SetUp();
+    if (in_guest() && !std::filesystem::exists("/sys/class/infiniband/rxe1")) GTEST_SKIP() << "needs --rails 2";
+  }
+};
+
+TEST_F(TwoRails, R05_transfers_move_to_the_other_rail_when_one_is_cut) {
+  HandoffPeer sender(sender_options());
+  HandoffPeer receiver(receiver_options(sender.port));
+  ASSERT_EQ(put(sender, "first", 300'000, 1), "ok");
+  ASSERT_EQ(get(receiver, "first", 300'000, 1), "ok read");
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(put(sender, "during" + std::to_string(i), 1'000'000, i), "ok");
+  const CutLink cut(0, 2);  // and it stays cut
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(get(receiver, "during" + std::to_string(i), 1'000'000, i), "ok read");
+  ASSERT_EQ(put(sender, "after", 1'000'000, 9), "ok");
+  EXPECT_EQ(get(receiver, "after", 1'000'000, 9), "ok read");
+  EXPECT_TRUE(eventually([&] { return sender.health()["published"] == 0; }));
+}
+
 }  // namespace
 }  // namespace stagewire::rdma_test
