@@ -13,6 +13,7 @@
 #include "backends/rdma/rdma_endpoint.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "topology/numa.hpp"
 
 namespace stagewire::backends {
 
@@ -62,6 +63,18 @@ class Nobody final : public EventSink {
 
 }  // namespace
 
+namespace {
+
+// How far a device's memory node is from the one of this thread, which is about to make the pool. Unknown ones are
+// taken to be near.
+int distance_of(const std::string& device) {
+  const auto here = topology::current_node();
+  const auto there = topology::node_of_rdma_device(device);
+  return here && there ? topology::node_distance(*here, *there).value_or(0) : 0;
+}
+
+}  // namespace
+
 Result<std::vector<std::shared_ptr<Port>>> open_ports(const Settings& settings) {
   const auto verbs = Verbs::open();
   if (!verbs) return verbs.error();
@@ -73,7 +86,8 @@ Result<std::vector<std::shared_ptr<Port>>> open_ports(const Settings& settings) 
                        "this machine has no RDMA device (none in /sys/class/infiniband, or its driver's library "
                        "is missing: apt-get install ibverbs-providers)");
   }
-  std::vector<std::pair<std::size_t, std::shared_ptr<Port>>> found;
+  // By the order of the user, then by nearness.
+  std::vector<std::pair<std::pair<std::size_t, int>, std::shared_ptr<Port>>> found;
   std::string refused;
   for (int i = 0; i < count; ++i) {
     const std::string device = (*verbs)->get_device_name(devices[i]);
@@ -82,7 +96,7 @@ Result<std::vector<std::shared_ptr<Port>>> open_ports(const Settings& settings) 
       if (!rank) continue;
       auto port = Port::open(**verbs, devices[i], static_cast<std::uint8_t>(number), settings);
       if (port) {
-        found.emplace_back(*rank, std::move(*port));
+        found.emplace_back(std::pair(*rank, distance_of(device)), std::move(*port));
       } else if (number == 1) {
         refused += "; " + port.error().message();
       }
