@@ -17,8 +17,8 @@ struct PerftestRun {
 
 /// Whether its programs are there.
 bool has_perftest();
-/// What it measures: MB/s (1e6 bytes) on average, or microseconds (the median); nullopt when it failed, with its
-/// last words on standard error.
+/// What it measures: MB/s (1e6 bytes) on average, or microseconds (the median); nullopt when it failed, with
+/// its last words on standard error.
 std::optional<double> run_perftest(const PerftestRun& run);
 
 }  // namespace stagewire::bench

@@ -33,7 +33,8 @@ std::vector<std::byte> take_bytes(int fd) {
   std::uint64_t size = 0;
   if (::recv(fd, &size, sizeof size, MSG_WAITALL) != sizeof size) die("the other process is gone");
   std::vector<std::byte> bytes(size);
-  if (::recv(fd, bytes.data(), size, MSG_WAITALL) != static_cast<ssize_t>(size)) die("the other process is gone");
+  if (::recv(fd, bytes.data(), size, MSG_WAITALL) != static_cast<ssize_t>(size))
+    die("the other process is gone");
   return bytes;
 }
 
@@ -129,8 +130,8 @@ class Initiator {
     for (int round = 0; round < options_.rounds; ++round) {
       ours.push_back(mb_per_s(reads, size, batch, count));
       if (!has_perftest_) continue;
-      const auto yardstick =
-          run_perftest({"ib_" + operation + "_bw", options_.device, size, std::max<std::uint64_t>(count, 16)});
+      const auto yardstick = run_perftest(
+          {"ib_" + operation + "_bw", options_.device, size, std::max<std::uint64_t>(count, 16)});
       if (yardstick) theirs.push_back(*yardstick);
     }
     Row row;

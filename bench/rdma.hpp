@@ -9,10 +9,10 @@ namespace stagewire::bench {
 
 struct RdmaOptions {
   bool json = false;
-  int rounds = 5;                  ///< of each measurement, in turn with its yardstick; medians are printed
-  double seconds_per_round = 0.3;  ///< about
-  std::string device;              ///< one; empty = the first
-  std::vector<std::uint64_t> sizes;     ///< bytes; empty = 8 to 64 MiB, in steps of 8
+  int rounds = 5;                    ///< of each measurement, in turn with its yardstick; medians are printed
+  double seconds_per_round = 0.3;    ///< about
+  std::string device;                ///< one; empty = the first
+  std::vector<std::uint64_t> sizes;  ///< bytes; empty = 8 to 64 MiB, in steps of 8
   std::vector<std::uint32_t> batches;   ///< pieces of one transfer; empty = 1 and 128
   std::vector<std::string> operations;  ///< read, write; empty = write
 };

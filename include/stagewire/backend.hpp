@@ -224,8 +224,8 @@ struct BackendOptions {
   std::size_t payload_slot_size = 8 * 1024;   ///< bytes of one eager payload at most
   std::size_t payload_slots = 128;            ///< how many each peer may have under way
   std::string fault_spec;  ///< for `fault`: "drop=0.01,delay_ms=2,seed=7", see docs/config.md
-  /// What else the user says about backends, by the names of docs/config.md ("device_name", "gid_index"): each
-  /// backend takes its own and leaves the others'.
+  /// What else the user says about backends, by the names of docs/config.md ("device_name", "gid_index"):
+  /// each backend takes its own and leaves the others'.
   std::map<std::string, std::string, std::less<>> settings;
 };
 

@@ -1,8 +1,8 @@
 // Structures as msgpack arrays: what backends put into addresses, remote keys and messages of their own.
 //
-// A structure says which of its members travel, in which order, by a function fields(structure) beside it that
-// returns std::tie() of them. A field is only ever appended: readers ignore what comes after the last that they
-// know.
+// A structure says which of its members travel, in which order, by a function fields(structure) beside it
+// that returns std::tie() of them. A field is only ever appended: readers ignore what comes after the last
+// that they know.
 #pragma once
 
 #include <cstddef>

@@ -76,9 +76,7 @@ constexpr KeySpec kExtra[] = {
         .ours(),
     row("xgmi_num_streams", kInteger, "Read by `xgmi` only.").by_default("64").between(1, kMaxCount),
     row("xgmi_num_events", kInteger, "Read by `xgmi` only.").by_default("64").between(1, kMaxCount),
-    row("qp_per_transfer", kInteger, "Queue pairs, read by `rdma` only.")
-        .by_default("1")
-        .between(1, 16),
+    row("qp_per_transfer", kInteger, "Queue pairs, read by `rdma` only.").by_default("1").between(1, 16),
     row("post_batch_size", kInteger,
         "Work requests posted at once, read by `rdma` only; -1 = its own choice.")
         .by_default("-1")
@@ -94,7 +92,8 @@ constexpr KeySpec kExtra[] = {
         .by_default("0")
         .between(0, 255)
         .ours(),
-    row("path_mtu", kInteger, "Bytes of a packet for `rdma`, at most; else `MORI_IB_PATH_MTU`, else the port's.")
+    row("path_mtu", kInteger,
+        "Bytes of a packet for `rdma`, at most; else `MORI_IB_PATH_MTU`, else the port's.")
         .between(256, 4096)
         .ours(),
     row("rdma_retry_count", kInteger, "How often a packet is sent again before its queue pair fails.")
@@ -105,7 +104,8 @@ constexpr KeySpec kExtra[] = {
         .by_default("14")
         .between(1, 31)
         .ours(),
-    row("rdma_recovery_timeout_ms", kInteger, "That a connection over `rdma` may be broken before it is lost.")
+    row("rdma_recovery_timeout_ms", kInteger,
+        "That a connection over `rdma` may be broken before it is lost.")
         .by_default("10000")
         .between(1, 3'600'000)
         .ours(),

@@ -173,11 +173,11 @@ std::string shown(const DeployResult& result) {
     for (const auto& [name, value] : stage.chunk_options) out += base::text(name, "=", value, "\n");
     if (!stage.connector) continue;
     const ConnectorConfig& c = *stage.connector;
-    out +=
-        base::text(c.stage_id, " ", static_cast<int>(c.role), " ", c.host, " ", c.zmq_port, " ",
-                   c.backend_type, " ", c.backend_settings.size(), " ", c.memory_pool_size, " ", c.memory_pool_device,
-                   " ", c.sender_host, " ", c.sender_zmq_port, " ", c.buffer_ttl_s, " ", c.original_timeout_s,
-                   " ", c.lease_share, " ", c.route, " ", static_cast<int>(c.wait), " ", c.fault_spec, "\n");
+    out += base::text(c.stage_id, " ", static_cast<int>(c.role), " ", c.host, " ", c.zmq_port, " ",
+                      c.backend_type, " ", c.backend_settings.size(), " ", c.memory_pool_size, " ",
+                      c.memory_pool_device, " ", c.sender_host, " ", c.sender_zmq_port, " ", c.buffer_ttl_s,
+                      " ", c.original_timeout_s, " ", c.lease_share, " ", c.route, " ",
+                      static_cast<int>(c.wait), " ", c.fault_spec, "\n");
   }
   for (const EdgePlan& edge : plan.edges)
     out += base::text(edge.from_stage, edge.to_stage, edge.port, edge.route, "\n");

@@ -131,7 +131,8 @@ Status PipelineImpl::prepare_node() {
                        chain_.front()->stage_id, ": ask for them there");
   }
   if (!options_.record_trace.empty()) {
-    return base::error(ErrorCode::invalid_argument, "a trace is recorded of a run on one host: leave out --record-trace, ",
+    return base::error(ErrorCode::invalid_argument,
+                       "a trace is recorded of a run on one host: leave out --record-trace, ",
                        "or --stage-id");
   }
   auto key = secure_nodes(options_.plan, *options_.node);

@@ -10,10 +10,10 @@
 // One list of fields for each struct; the macro reads and writes by it.
 namespace stagewire {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RouteCounters, count, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConnectorConfig, stage_id, role, host, zmq_port, backend_type, backend_settings,
-                                   memory_pool_size, memory_pool_device, sender_host, sender_zmq_port,
-                                   buffer_ttl_s, original_timeout_s, lease_share, route, wait, secret_key,
-                                   fault_spec)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConnectorConfig, stage_id, role, host, zmq_port, backend_type,
+                                   backend_settings, memory_pool_size, memory_pool_device, sender_host,
+                                   sender_zmq_port, buffer_ttl_s, original_timeout_s, lease_share, route,
+                                   wait, secret_key, fault_spec)
 }  // namespace stagewire
 
 namespace stagewire::pipeline {

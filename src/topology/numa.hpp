@@ -11,8 +11,8 @@ namespace stagewire::topology {
 /// looked for; tests give their own.
 std::optional<int> node_of_rdma_device(std::string_view device, const std::string& root = "");
 
-/// The node that the calling thread runs on now, where what it touches first will lie; nullopt when the system
-/// does not tell.
+/// The node that the calling thread runs on now, where what it touches first will lie; nullopt when the
+/// system does not tell.
 std::optional<int> current_node();
 
 /// As the firmware says (10 = the same node, more = farther); nullopt when it says nothing.

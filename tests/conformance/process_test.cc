@@ -163,8 +163,8 @@ TEST_P(Processes, another_process_s_memory_is_read_and_written) {
   ASSERT_TRUE(posted.ok());
   const bool maps = side.backend->capabilities().maps_remote;
   EXPECT_EQ(*posted, maps ? Posted::completed : Posted::pending);
-  ASSERT_TRUE(
-      drive_blocking(side, [&] { return *posted == Posted::completed || side.events.completions.size() > before; }));
+  ASSERT_TRUE(drive_blocking(
+      side, [&] { return *posted == Posted::completed || side.events.completions.size() > before; }));
   EXPECT_EQ(child.wait(), 0);
 }
 

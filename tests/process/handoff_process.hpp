@@ -46,10 +46,10 @@ class HandoffPeer {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
     const std::string program = STAGEWIRE_BINARY_DIR "/tests/handoff_peer";
     std::vector<std::string> words = options.launcher;
-    words.insert(words.end(), {program, std::to_string(options.stage), options.route,
-                               std::to_string(options.port), std::to_string(options.sender_port),
-                               std::to_string(options.pool_size), options.backend, options.host,
-                               options.sender_host});
+    words.insert(words.end(),
+                 {program, std::to_string(options.stage), options.route, std::to_string(options.port),
+                  std::to_string(options.sender_port), std::to_string(options.pool_size), options.backend,
+                  options.host, options.sender_host});
     words.insert(words.end(), options.settings.begin(), options.settings.end());
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());

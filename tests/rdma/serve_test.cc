@@ -1,4 +1,5 @@
-// `stagewire serve` over two hosts, as the deploy file for it says: the thinker here, talker and code2wav there.
+// `stagewire serve` over two hosts, as the deploy file for it says: the thinker here, talker and code2wav
+// there.
 #include <regex>
 
 #include "process/nodes_fixture.hpp"
@@ -20,13 +21,13 @@ class ServeTwoHosts : public test::NodesTest {
   ServeProcess host(const std::string& address, const std::string& stages, int port, const Words& more,
                     const Words& around = {}) const {
     const std::string file = STAGEWIRE_SOURCE_DIR "/deploy/qwen3_omni_moe_rdma_2node.yaml";
-    return ServeProcess(
-        join({"Qwen/Qwen3-Omni-30B-A3B-Instruct", "--omni", "--deploy-config", file, "--set",
-              "connectors.rdma.extra.host=" + address, "--set", "connectors.rdma.extra.memory_pool_size=64MiB", "--set",
-              "connectors.rdma.extra.rdma_max_piece=64KiB", "--stage-id", stages, "-oma", kHere, "-omp",
-              std::to_string(port), "--secret-file", secret("secret", 'a')},
-             more),
-        dir_.file("tmp"), around);
+    return ServeProcess(join({"Qwen/Qwen3-Omni-30B-A3B-Instruct", "--omni", "--deploy-config", file, "--set",
+                              "connectors.rdma.extra.host=" + address, "--set",
+                              "connectors.rdma.extra.memory_pool_size=64MiB", "--set",
+                              "connectors.rdma.extra.rdma_max_piece=64KiB", "--stage-id", stages, "-oma",
+                              kHere, "-omp", std::to_string(port), "--secret-file", secret("secret", 'a')},
+                             more),
+                        dir_.file("tmp"), around);
   }
 
   static void expect_all_done(ServeProcess& here, ServeProcess& there, const std::string& requests) {
@@ -39,16 +40,16 @@ class ServeTwoHosts : public test::NodesTest {
 
 TEST_F(ServeTwoHosts, every_byte_of_the_replay_arrives_over_rdma) {
   ServeProcess here = host(kHere, "0", 0,
-                           {"--requests", "8", "--concurrency", "8", "--prompt-tokens", "50", "--output-tokens", "20",
-                            "--log-stats", "--stats-json", dir_.file("stats.json")});
+                           {"--requests", "8", "--concurrency", "8", "--prompt-tokens", "50",
+                            "--output-tokens", "20", "--log-stats", "--stats-json", dir_.file("stats.json")});
   ServeProcess there = host(kThere, "1,2", port_of(here), {}, {"peer"});
   expect_all_done(here, there, "8");
 }
 
 TEST_F(ServeTwoHosts, R05_a_run_survives_a_link_that_is_cut_for_three_seconds) {
   ServeProcess here = host(kHere, "0", 0,
-                           {"--requests", "4", "--concurrency", "4", "--prompt-tokens", "20", "--output-tokens", "200",
-                            "--rate", "real", "--log-stats", "--timeout", "60"});
+                           {"--requests", "4", "--concurrency", "4", "--prompt-tokens", "20",
+                            "--output-tokens", "200", "--rate", "real", "--log-stats", "--timeout", "60"});
   ServeProcess there = host(kThere, "1,2", port_of(here), {}, {"peer"});
   there.wait_for("stage 2 (");
   std::this_thread::sleep_for(std::chrono::seconds(3));  // into the middle of the stream

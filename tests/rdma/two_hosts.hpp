@@ -30,18 +30,20 @@ inline process::PeerOptions receiver_options(int sender_port) {
           .launcher = {"peer"}};
 }
 
-/// Pulls the other host's cable out of the switch, or puts it back; `rail` counts from 0. The plain network that
-/// carries the control plane stays as it is.
+/// Pulls the other host's cable out of the switch, or puts it back; `rail` counts from 0. The plain network
+/// that carries the control plane stays as it is.
 inline void set_link(bool up, int rail = 0, int rails = 1) {
-  const std::string command = "nsenter --net=/proc/1/ns/net ip link set port" + std::to_string(rails + rail) +
-                              (up ? " up" : " down");
+  const std::string command =
+      "nsenter --net=/proc/1/ns/net ip link set port" + std::to_string(rails + rail) + (up ? " up" : " down");
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
 
 /// Mends what a test has cut, whatever becomes of it.
 class CutLink {
  public:
-  explicit CutLink(int rail = 0, int rails = 1) : rail_(rail), rails_(rails) { set_link(false, rail_, rails_); }
+  explicit CutLink(int rail = 0, int rails = 1) : rail_(rail), rails_(rails) {
+    set_link(false, rail_, rails_);
+  }
   ~CutLink() { mend(); }
   CutLink(const CutLink&) = delete;
   CutLink& operator=(const CutLink&) = delete;

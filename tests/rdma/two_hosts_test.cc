@@ -1,4 +1,5 @@
-// A sender and a receiver on two hosts, real verbs between them, and what befalls the network and the processes.
+// A sender and a receiver on two hosts, real verbs between them, and what befalls the network and the
+// processes.
 #include "rdma/two_hosts.hpp"
 
 #include <gtest/gtest.h>
@@ -68,7 +69,8 @@ TEST_F(TwoHosts, R05_a_link_that_is_cut_in_the_middle_of_a_stream_loses_nothing)
       ASSERT_EQ(put(sender, key, 4096 + static_cast<std::size_t>(i) * 10'000, i), "ok");
     }
     receiver.tell("get chunk" + std::to_string(round) + "-0 4096 0 60000");
-    std::this_thread::sleep_for(std::chrono::milliseconds(700 * round));  // shorter and longer than the retries
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(700 * round));  // shorter and longer than the retries
     cut.mend();
     EXPECT_EQ(receiver.reply().substr(0, 2), "ok");
     for (int i = 1; i < 10; ++i) {
@@ -155,7 +157,8 @@ class TwoRails : public TwoHosts {
  protected:
   void SetUp() override {
     TwoHosts::SetUp();
-    if (in_guest() && !std::filesystem::exists("/sys/class/infiniband/rxe1")) GTEST_SKIP() << "needs --rails 2";
+    if (in_guest() && !std::filesystem::exists("/sys/class/infiniband/rxe1"))
+      GTEST_SKIP() << "needs --rails 2";
   }
 };
 

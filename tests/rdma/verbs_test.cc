@@ -35,8 +35,8 @@ class Verbs : public ::testing::Test {
     EXPECT_TRUE(drive({a_.get(), b_.get()}, [&] { return (*region)->status().has_value(); }));
     return std::move(*region);
   }
-  Result<Posted> post(std::uint64_t id, Operation operation, const Registration& local, const RemoteRegion& remote,
-                      std::span<const Segment> segments) {
+  Result<Posted> post(std::uint64_t id, Operation operation, const Registration& local,
+                      const RemoteRegion& remote, std::span<const Segment> segments) {
     WorkRequest request;
     request.id = id;
     request.operation = operation;
@@ -63,10 +63,10 @@ class Verbs : public ::testing::Test {
 // Every way to cut one transfer: pieces, chains, queue pairs.
 TEST_F(Verbs, R19_pieces_and_queue_pairs_do_not_change_a_byte) {
   using Settings = std::map<std::string, std::string, std::less<>>;
-  for (const Settings& settings : {Settings{{"rdma_max_piece", "4096"}},
-                                   Settings{{"rdma_max_piece", "65536"}, {"post_batch_size", "1"}},
-                                   Settings{{"qp_per_transfer", "4"}},
-                                   Settings{{"qp_per_transfer", "3"}, {"rdma_max_piece", "12345"}}}) {
+  for (const Settings& settings :
+       {Settings{{"rdma_max_piece", "4096"}}, Settings{{"rdma_max_piece", "65536"}, {"post_batch_size", "1"}},
+        Settings{{"qp_per_transfer", "4"}},
+        Settings{{"qp_per_transfer", "3"}, {"rdma_max_piece", "12345"}}}) {
     connect(settings);
     constexpr std::size_t kSize = 3'000'001;
     const Memory here(1 << 22);
@@ -80,9 +80,12 @@ TEST_F(Verbs, R19_pieces_and_queue_pairs_do_not_change_a_byte) {
     const std::vector<Segment> segments = {{100, 7, 1000}, {2000, 1007, kSize}, {3'500'000, 3'900'000, 17}};
     ASSERT_TRUE(post(1, Operation::read, *local, *imported, segments).ok());
     ASSERT_TRUE(wait_for(1));
-    ASSERT_TRUE(a_->events.completions[0].status.ok()) << a_->events.completions[0].status.error().to_string();
+    ASSERT_TRUE(a_->events.completions[0].status.ok())
+        << a_->events.completions[0].status.error().to_string();
     for (const Segment& s : segments) {
-      ASSERT_EQ(std::memcmp(here.bytes().data() + s.local_offset, there.bytes().data() + s.remote_offset, s.size), 0);
+      ASSERT_EQ(
+          std::memcmp(here.bytes().data() + s.local_offset, there.bytes().data() + s.remote_offset, s.size),
+          0);
     }
     EXPECT_EQ(here.differs(2, 0, 100), 100U);
     EXPECT_EQ(here.differs(2, 1100, 2000), 2000U);
@@ -91,7 +94,9 @@ TEST_F(Verbs, R19_pieces_and_queue_pairs_do_not_change_a_byte) {
     ASSERT_TRUE(post(2, Operation::write, *local, *imported, segments).ok());
     ASSERT_TRUE(wait_for(2));
     for (const Segment& s : segments) {
-      ASSERT_EQ(std::memcmp(here.bytes().data() + s.local_offset, there.bytes().data() + s.remote_offset, s.size), 0);
+      ASSERT_EQ(
+          std::memcmp(here.bytes().data() + s.local_offset, there.bytes().data() + s.remote_offset, s.size),
+          0);
     }
     EXPECT_EQ(there.differs(1, 0, 7), 7U);
     EXPECT_EQ(there.differs(1, 1007 + kSize, 3'900'000), 3'900'000U);
@@ -99,8 +104,8 @@ TEST_F(Verbs, R19_pieces_and_queue_pairs_do_not_change_a_byte) {
   }
 }
 
-// The region goes while its key is still in use: the device refuses, the queue pairs break, and everything else goes
-// on over new ones.
+// The region goes while its key is still in use: the device refuses, the queue pairs break, and everything
+// else goes on over new ones.
 TEST_F(Verbs, R02_a_region_that_is_gone_ends_its_own_transfer_only) {
   connect();
   const Memory here(1 << 20);

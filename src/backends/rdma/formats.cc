@@ -39,8 +39,8 @@ MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
   namespace adaptor {
 
   template <typename T>
-  concept RdmaPart =
-      std::is_same_v<T, stagewire::backends::rdma::Rail> || std::is_same_v<T, stagewire::backends::rdma::LinkEnd>;
+  concept RdmaPart = std::is_same_v<T, stagewire::backends::rdma::Rail> ||
+      std::is_same_v<T, stagewire::backends::rdma::LinkEnd>;
 
   template <RdmaPart T>
   struct pack<T> {
@@ -70,8 +70,9 @@ namespace {
 
 bool sane(const LinkEnd& end) {
   constexpr std::uint32_t kMost = 1U << 20;
-  return !end.pairs.empty() && end.pairs.size() <= kMaxQueuePairs && end.buffers > 0 && end.buffers <= kMost &&
-         end.message_size <= kMost && end.payload_size <= kMost && end.payloads <= end.buffers;
+  return !end.pairs.empty() && end.pairs.size() <= kMaxQueuePairs && end.buffers > 0 &&
+         end.buffers <= kMost && end.message_size <= kMost && end.payload_size <= kMost &&
+         end.payloads <= end.buffers;
 }
 
 Error out_of_bounds(std::string_view what) {

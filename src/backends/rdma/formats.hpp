@@ -1,5 +1,5 @@
-// Every byte of the rdma backend that leaves the process other than in a frame: addresses, remote keys, and the
-// greetings by which two links agree on their queue pairs. msgpack arrays; docs/rdma.md has the tables.
+// Every byte of the rdma backend that leaves the process other than in a frame: addresses, remote keys, and
+// the greetings by which two links agree on their queue pairs. msgpack arrays; docs/rdma.md has the tables.
 #pragma once
 
 #include <cstddef>
@@ -51,23 +51,23 @@ struct RegionKey {
 
 /// One end of a link, as the other has to know it.
 struct LinkEnd {
-  std::uint64_t link = 0;               ///< random, chosen by this end
-  std::vector<std::uint32_t> pairs;     ///< numbers of its queue pairs; the first carries frames
-  std::uint32_t sequence = 0;           ///< first packet sequence number of each
-  std::uint32_t buffers = 0;            ///< frames that it can take
-  std::uint32_t message_size = 0;       ///< of a frame's message, at most
-  std::uint32_t payload_size = 0;       ///< of a frame's payload, at most
-  std::uint32_t payloads = 0;           ///< that it can hold
-  std::uint32_t reads = 0;              ///< reads that each of its queue pairs serves at once
-  std::uint64_t frames_received = 0;    ///< since the link began: what the other end need not send again
-  std::uint32_t frames_freed = 0;       ///< of these, those whose buffers are free again (FrameHeader)
+  std::uint64_t link = 0;             ///< random, chosen by this end
+  std::vector<std::uint32_t> pairs;   ///< numbers of its queue pairs; the first carries frames
+  std::uint32_t sequence = 0;         ///< first packet sequence number of each
+  std::uint32_t buffers = 0;          ///< frames that it can take
+  std::uint32_t message_size = 0;     ///< of a frame's message, at most
+  std::uint32_t payload_size = 0;     ///< of a frame's payload, at most
+  std::uint32_t payloads = 0;         ///< that it can hold
+  std::uint32_t reads = 0;            ///< reads that each of its queue pairs serves at once
+  std::uint64_t frames_received = 0;  ///< since the link began: what the other end need not send again
+  std::uint32_t frames_freed = 0;     ///< of these, those whose buffers are free again (FrameHeader)
   std::uint32_t payloads_freed = 0;
 };
 
 /// The greetings, in the order of a link's life. They travel as datagrams: each may be lost or come twice.
 struct Call {  ///< from the one that connects
   std::uint32_t version = kFormatVersion;
-  std::uint64_t secret = 0;  ///< of the one that is called
+  std::uint64_t secret = 0;   ///< of the one that is called
   std::uint32_t attempt = 0;  ///< counts from 1; another one replaces the link's queue pairs
   std::uint32_t rail = 0;     ///< of the one that is called
   std::uint32_t caller_rail = 0;
@@ -85,7 +85,7 @@ struct Refusal {  ///< instead of an answer
   std::uint32_t code = 0;  ///< stagewire::ErrorCode
   std::string text;
 };
-struct Farewell {  ///< from either end, whose queue pairs are gone
+struct Farewell {          ///< from either end, whose queue pairs are gone
   std::uint64_t link = 0;  ///< of the one that is told
 };
 using Greeting = std::variant<Call, Answer, Refusal, Farewell>;

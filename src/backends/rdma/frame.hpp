@@ -1,5 +1,5 @@
-// A frame: what one send over a link's first queue pair carries. A header of 64 bytes, the payload (padded to a
-// multiple of 64, so that it is aligned where it arrives), the message.
+// A frame: what one send over a link's first queue pair carries. A header of 64 bytes, the payload (padded to
+// a multiple of 64, so that it is aligned where it arrives), the message.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@ enum class FrameKind : std::uint32_t {
   begin,           ///< from the caller: its queue pairs are ready
   message,         ///< of the engine
   notification,    ///< `number`
-  import_request,  ///< is there region message[0..8), with the token message[8..16)? `number` names the question
+  import_request,  ///< is there region message[0..8), with the token message[8..16)? `number` names the
+                   ///< question
   import_answer,   ///< `number` of the question; message: nothing, or why not
   credits,         ///< nothing but the header's counts
   bye              ///< the last one

@@ -68,8 +68,9 @@ TEST(Gid, R11_a_port_without_a_usable_one_is_refused_with_advice) {
 }
 
 TEST(Gid, infiniband_takes_its_first) {
-  EXPECT_EQ(chosen({{0, gid("fe80::a00:1"), GidKind::infiniband}, {1, gid("fe80::a00:2"), GidKind::infiniband}}),
-            0);
+  EXPECT_EQ(
+      chosen({{0, gid("fe80::a00:1"), GidKind::infiniband}, {1, gid("fe80::a00:2"), GidKind::infiniband}}),
+      0);
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace stagewire::backends::rdma {
 
 Result<std::unique_ptr<Greeter>> Greeter::create(std::shared_ptr<Port> port) {
   std::unique_ptr<Greeter> greeter(new Greeter(std::move(port)));
-  if (Status ok = greeter->set_up(); !ok) return ok.error().with_context(greeter->port_->name() + ": greetings");
+  if (Status ok = greeter->set_up(); !ok)
+    return ok.error().with_context(greeter->port_->name() + ": greetings");
   return greeter;
 }
 
@@ -20,7 +21,8 @@ Status Greeter::set_up() {
   auto region = port_->register_memory(memory_.get(), size, IBV_ACCESS_LOCAL_WRITE);
   if (!region) return region.error();
   region_ = std::move(*region);
-  if (!port_->take_entries(kEntries)) return base::error(ErrorCode::exhausted, "the completion queue is full");
+  if (!port_->take_entries(kEntries))
+    return base::error(ErrorCode::exhausted, "the completion queue is full");
   ibv_qp_init_attr wanted{};
   wanted.send_cq = port_->sent();
   wanted.recv_cq = port_->received();
@@ -44,8 +46,8 @@ Status Greeter::to_ready() {
   attributes.port_num = port_->number();
   attributes.qkey = kKey;
   const Verbs& verbs = port_->verbs();
-  int problem = verbs.modify_qp(pair_.get(), &attributes,
-                                IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+  int problem =
+      verbs.modify_qp(pair_.get(), &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
   attributes = {};
   attributes.qp_state = IBV_QPS_RTR;
   if (problem == 0) problem = verbs.modify_qp(pair_.get(), &attributes, IBV_QP_STATE);

@@ -21,8 +21,8 @@ class Greeter {
   std::uint32_t number() const { return pair_->qp_num; }
   const Port& port() const { return *port_; }
 
-  /// Any thread. Blocks while the network finds out the peer's hardware address (seconds, if nobody is there).
-  /// `exhausted` when too many are on their way.
+  /// Any thread. Blocks while the network finds out the peer's hardware address (seconds, if nobody is
+  /// there). `exhausted` when too many are on their way.
   Status send(const Rail& to, std::span<const std::byte> greeting);
 
   /// Looks for the peer's hardware address anew at the next send(): it may have moved.

@@ -1,16 +1,18 @@
-// One connection between two backends: queue pairs, the frames and transfers that go over them, and what makes
-// them outlive a broken network.
+// One connection between two backends: queue pairs, the frames and transfers that go over them, and what
+// makes them outlive a broken network.
 //
-// The first queue pair carries frames, the others (Settings::queue_pairs) carry data, so that no message waits
-// behind megabytes. Frames are numbered on both sides and kept until the peer's device has acknowledged them;
-// the receiver tells how many of its buffers are free again, so none is ever sent that has nowhere to go.
+// The first queue pair carries frames, the others (Settings::queue_pairs) carry data, so that no message
+// waits behind megabytes. Frames are numbered on both sides and kept until the peer's device has acknowledged
+// them; the receiver tells how many of its buffers are free again, so none is ever sent that has nowhere to
+// go.
 //
 // When a queue pair fails, all of them are replaced: both ends stop theirs, look at everything that came
 // before, and greet again, telling how many frames they have received. What the other end has not received is
 // sent again, transfers begin anew: nothing is lost, and nothing comes twice. A transfer that was refused by
 // the peer's device ends with that error instead. After Settings::recovery the link is lost.
 //
-// link.cc is its life, link_frames.cc the frames, link_jobs.cc the transfers.
+// link.cc is its life, link_greetings.cc how queue pairs are made, link_frames.cc the frames, link_jobs.cc
+// the transfers.
 #pragma once
 
 #include <atomic>
@@ -64,7 +66,7 @@ class Link : public std::enable_shared_from_this<Link> {
   const Address& peer() const { return peer_; }
   std::uint64_t peer_link() const { return peer_link_; }  ///< of one that was called
 
-  // --- Life (link.cc) ---
+  // --- Life (link.cc, link_greetings.cc) ---
   void start();
   std::optional<Status> status() const;
   /// The endpoint goes. What is sent arrives; transfers are aborted, and no byte of them moves afterwards.
@@ -109,7 +111,8 @@ class Link : public std::enable_shared_from_this<Link> {
     ended
   };
   static constexpr std::size_t kNoSlot = ~std::size_t{0};
-  static constexpr std::uint32_t kReserve = 4;  ///< buffers of the peer that only `credits` and `bye` may take
+  static constexpr std::uint32_t kReserve =
+      4;  ///< buffers of the peer that only `credits` and `bye` may take
   static constexpr std::size_t kMaxJobs = 256;
   static constexpr std::size_t kMaxPending = 1024;
 
@@ -144,8 +147,8 @@ class Link : public std::enable_shared_from_this<Link> {
     std::vector<std::uint32_t> remote_keys;
     std::vector<Segment> segments;
     std::optional<std::uint32_t> notification;
-    std::size_t segment = 0;      ///< the next one to be posted
-    std::uint64_t offset = 0;     ///< in it
+    std::size_t segment = 0;   ///< the next one to be posted
+    std::uint64_t offset = 0;  ///< in it
     std::uint64_t next_part = 0;
     std::vector<Part> under_way;
     bool moved = false;           ///< every byte is there; the notification may be under way
@@ -153,29 +156,30 @@ class Link : public std::enable_shared_from_this<Link> {
   };
 
   // link.cc; with mutex_ held:
-  void begin_attempt();
-  void prepare_later();
   void break_off(const Error& reason);
   bool drained(base::TimePoint now) const;
   void came_up();
   void end(const Error& reason);
-  void finish_failed_jobs();
   void drop_pairs();
+  void wants_attention();
+  void await_sent();
+  bool is_up() const { return phase_ == Phase::up || phase_ == Phase::leaving; }
+  std::string peer_name() const;
+
+  // link_greetings.cc; with mutex_ held:
+  void begin_attempt();
+  void prepare_later();
+  void retry(const Error& reason);
   void call_peer(base::TimePoint now);
   void greet(Greeting greeting);
   LinkEnd own_end() const;
   Status accept_end(const LinkEnd& end);
-  void wants_attention();
-  bool is_up() const { return phase_ == Phase::up || phase_ == Phase::leaving; }
-  void retry(const Error& reason);
-  std::string peer_name() const;
-  void await_sent();
+  Status run_on_worker(std::function<void(Link&)> work);
   // On the worker, without it:
   void prepare(std::uint32_t attempt);
   Result<std::vector<std::unique_ptr<QueuePair>>> make_pairs(std::size_t port, std::size_t count);
   Status connect_pairs(std::uint32_t attempt);
   bool install(std::uint32_t attempt, std::vector<std::unique_ptr<QueuePair>> pairs);
-  Status run_on_worker(std::function<void(Link&)> work);
 
   // link_frames.cc; with mutex_ held:
   std::uint32_t credits() const;
@@ -205,6 +209,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void finish_job(std::uint64_t serial, const Status& status);
   void blame_job(const ibv_wc& completion, const std::string& text);
   void restart_jobs();
+  void finish_failed_jobs();
   void fail_jobs(const Error& reason);
 
   LinkHost& host_;

@@ -259,8 +259,8 @@ Status Link::note_freed(std::uint32_t frames, std::uint32_t payloads) {
   const bool possible = sent - frames <= sent - peer_freed_frames_ &&
                         payloads_sent_ - payloads <= payloads_sent_ - peer_freed_payloads_;
   if (!possible) {
-    return base::error(ErrorCode::corrupt, peer_name(), ": the peer is done with ", frames, " frames, of ", sent,
-                       " that were sent, after ", peer_freed_frames_);
+    return base::error(ErrorCode::corrupt, peer_name(), ": the peer is done with ", frames, " frames, of ",
+                       sent, " that were sent, after ", peer_freed_frames_);
   }
   const bool more = frames != peer_freed_frames_ || payloads != peer_freed_payloads_;
   peer_freed_frames_ = frames;
@@ -321,7 +321,8 @@ void Link::return_credits() {
   const std::uint32_t frames_known_free =
       shape.buffers - (static_cast<std::uint32_t>(frames_received_) - told_frames_);
   const std::uint32_t payloads_known_free = shape.payloads - (payloads_received_ - told_payloads_);
-  const bool due = frames >= shape.buffers / 4 || (frames > kReserve && frames_known_free <= shape.buffers / 8) ||
+  const bool due = frames >= shape.buffers / 4 ||
+                   (frames > kReserve && frames_known_free <= shape.buffers / 8) ||
                    (payloads > 0 && payloads_known_free <= shape.payloads / 4);
   if (!due) return;
   FrameHeader header;
@@ -361,7 +362,8 @@ Result<std::shared_ptr<Import>> Link::import(std::span<const std::byte> remote_k
 
 void Link::answer_import(const ReceivedFrame& frame) {
   if (frame.message.size() != 16) {
-    return end(base::error(ErrorCode::corrupt, peer_name(), ": a question of ", frame.message.size(), " bytes"));
+    return end(
+        base::error(ErrorCode::corrupt, peer_name(), ": a question of ", frame.message.size(), " bytes"));
   }
   const Status found = host_.regions.check(number_at(frame.message, 0), number_at(frame.message, 8));
   Pending answer{FrameKind::import_answer, frame.header.number, 0, 0, {}};

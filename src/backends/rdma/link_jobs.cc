@@ -1,4 +1,5 @@
-// Transfers: reads and writes of the peer's memory, cut into work requests, over all data queue pairs of a link.
+// Transfers: reads and writes of the peer's memory, cut into work requests, over all data queue pairs of a
+// link.
 #include <algorithm>
 #include <array>
 
@@ -54,10 +55,12 @@ Result<Posted> Link::post(const WorkRequest& request, const Import& remote) {
   }
   const auto& local = *static_cast<const RdmaRegistration*>(request.local);
   for (const Segment& s : request.segments) {
-    if (inside(s.local_offset, s.size, local.memory().size) && inside(s.remote_offset, s.size, remote.key().size))
+    if (inside(s.local_offset, s.size, local.memory().size) &&
+        inside(s.remote_offset, s.size, remote.key().size))
       continue;
-    return base::error(ErrorCode::invalid_argument, "a segment of ", s.size, " bytes at ", s.local_offset, " of ",
-                       local.memory().size, " here and ", s.remote_offset, " of ", remote.key().size, " there");
+    return base::error(ErrorCode::invalid_argument, "a segment of ", s.size, " bytes at ", s.local_offset,
+                       " of ", local.memory().size, " here and ", s.remote_offset, " of ", remote.key().size,
+                       " there");
   }
   const std::lock_guard lock(mutex_);
   if (error_) return *error_;
@@ -97,9 +100,8 @@ void Link::pump() {
 // True when all of it is posted.
 bool Link::post_pieces(std::uint64_t serial, Job& job) {
   while (job.segment < job.segments.size()) {
-    const auto most_room = std::max_element(pairs_.begin() + 1, pairs_.end(), [](const auto& a, const auto& b) {
-      return a->room() < b->room();
-    });
+    const auto most_room = std::max_element(
+        pairs_.begin() + 1, pairs_.end(), [](const auto& a, const auto& b) { return a->room() < b->room(); });
     const std::uint32_t most = std::min({(*most_room)->room(), kMaxChain, host_.settings.post_batch});
     if (most == 0) return false;
     const Part part{++job.next_part, job.segment, job.offset};
@@ -115,15 +117,16 @@ bool Link::post_pieces(std::uint64_t serial, Job& job) {
   return true;
 }
 
-// Work requests for the job's next bytes. Each moves one range of the peer's memory, from or to as many ranges
-// of ours as fit into one; with several queue pairs a chain is one piece, so that all of them have some. A chain is
-// what is moved again when it fails, so it does not grow beyond kMostOfChain.
+// Work requests for the job's next bytes. Each moves one range of the peer's memory, from or to as many
+// ranges of ours as fit into one; with several queue pairs a chain is one piece, so that all of them have
+// some. A chain is what is moved again when it fails, so it does not grow beyond kMostOfChain.
 std::uint32_t Link::build_chain(Job& job, std::uint64_t serial, std::uint32_t most, Chain& chain) const {
   const Port& port = *host_.ports[port_];
   const std::uint32_t local_key = job.local->local_key(port_);
   const std::uint32_t most_segments =
       std::min<std::uint32_t>(kMaxSegments, static_cast<std::uint32_t>(std::max(1, port.limits().segments)));
-  std::uint64_t piece = std::min(host_.settings.max_piece, std::max<std::uint64_t>(port.limits().message_size, 1));
+  std::uint64_t piece =
+      std::min(host_.settings.max_piece, std::max<std::uint64_t>(port.limits().message_size, 1));
   const std::size_t data_pairs = pairs_.size() - 1;
   if (data_pairs > 1) {
     std::uint64_t total = 0;
@@ -195,7 +198,8 @@ void Link::blame_job(const ibv_wc& completion, const std::string& text) {
   const auto found = jobs_.find(completion.wr_id);
   if (found == jobs_.end() || !is_refusal(completion.status)) return;
   const Job& job = found->second;
-  const bool access = completion.status == IBV_WC_REM_ACCESS_ERR || completion.status == IBV_WC_REM_INV_REQ_ERR;
+  const bool access =
+      completion.status == IBV_WC_REM_ACCESS_ERR || completion.status == IBV_WC_REM_INV_REQ_ERR;
   found->second.failed =
       base::error(access ? ErrorCode::not_found : ErrorCode::failed, peer_name(), ": ",
                   job.operation == Operation::read ? "read" : "write", " was refused: ", text,
@@ -214,8 +218,8 @@ void Link::finish_failed_jobs() {
   }
 }
 
-// Over new queue pairs every transfer goes on from its first byte that is not known to be there. One that is all
-// there only has its notification to wait for, which goes its own way.
+// Over new queue pairs every transfer goes on from its first byte that is not known to be there. One that is
+// all there only has its notification to wait for, which goes its own way.
 void Link::restart_jobs() {
   finish_failed_jobs();
   unposted_.clear();

@@ -34,7 +34,9 @@ class LinkMemory {
   const Shape& inbound() const { return inbound_; }
   const Shape& outbound() const { return outbound_; }
 
-  std::byte* receive_buffer(std::size_t index) const { return bytes_.get() + index * inbound_.receive_size(); }
+  std::byte* receive_buffer(std::size_t index) const {
+    return bytes_.get() + index * inbound_.receive_size();
+  }
   std::byte* send_buffer(std::size_t index) const {
     return receive_buffer(inbound_.buffers) + index * outbound_.send_size();
   }

@@ -65,7 +65,8 @@ Status Port::set_up(ibv_device* device) {
 Status Port::read_attributes() {
   ibv_device_attr device{};
   ibv_port_attr port{};
-  if (verbs_.query_device(context_.get(), &device) != 0) return refused("the device says nothing of itself", name_);
+  if (verbs_.query_device(context_.get(), &device) != 0)
+    return refused("the device says nothing of itself", name_);
   if (const int problem = Verbs::query_port(context_.get(), number_, port); problem != 0) {
     return base::error(ErrorCode::failed, name_, ": query of the port: ", base::errno_text(problem));
   }
@@ -232,7 +233,8 @@ Port::Change Port::take_async_events() {
       default:
         break;
     }
-    base::log(LogLevel::info, "rdma", name_, ": event of the device: ", verbs_.event_type_str(event.event_type));
+    base::log(LogLevel::info, "rdma", name_,
+              ": event of the device: ", verbs_.event_type_str(event.event_type));
     verbs_.ack_async_event(&event);
   }
   return change;

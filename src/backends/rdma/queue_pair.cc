@@ -35,8 +35,9 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(std::shared_ptr<Port> port,
   wanted.cap.max_recv_sge = 1;
   made->pair_ = Handle<ibv_qp>(port->verbs().create_qp(port->domain(), &wanted), {&port->verbs()});
   if (!made->pair_) {
-    return base::error(ErrorCode::failed, port->name(), ": creating a queue pair of ", depth.sends, " sends, ",
-                       depth.receives, " receives and ", depth.segments, " segments: ", base::errno_text(errno));
+    return base::error(ErrorCode::failed, port->name(), ": creating a queue pair of ", depth.sends,
+                       " sends, ", depth.receives, " receives and ", depth.segments,
+                       " segments: ", base::errno_text(errno));
   }
   if (Status ok = made->to_init(); !ok) return ok.error();
   return made;
@@ -53,9 +54,8 @@ Status QueuePair::to_init() {
   attributes.port_num = port_->number();
   // What a peer may really do is up to each region's registration.
   attributes.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-  const int problem =
-      port_->verbs().modify_qp(pair_.get(), &attributes,
-                               IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  const int problem = port_->verbs().modify_qp(
+      pair_.get(), &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   return problem == 0 ? Status() : base::system_error(port_->name() + ": initialising a queue pair", problem);
 }
 
@@ -69,10 +69,10 @@ Status QueuePair::connect(const Remote& remote, std::uint32_t own_sequence) {
   attributes.max_dest_rd_atomic = port_->limits().reads_served;
   attributes.min_rnr_timer = kReceiverNotReadyTimer;
   attributes.ah_attr = port_->path_to(remote.rail);
-  int problem = port_->verbs().modify_qp(pair_.get(), &attributes,
-                                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                             IBV_QP_MIN_RNR_TIMER);
+  int problem =
+      port_->verbs().modify_qp(pair_.get(), &attributes,
+                               IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   if (problem != 0) {
     return base::error(ErrorCode::unavailable, port_->name(), " does not reach ", remote.rail.name, ": ",
                        base::errno_text(problem));

@@ -9,7 +9,8 @@
 
 namespace stagewire::backends::rdma {
 
-/// Not thread-safe: its link's lock guards it. Destroying it ends every transfer: afterwards no byte of it moves.
+/// Not thread-safe: its link's lock guards it. Destroying it ends every transfer: afterwards no byte of it
+/// moves.
 class QueuePair {
  public:
   struct Depth {

@@ -33,7 +33,8 @@ Capabilities capabilities_of(const Shape& shape, const std::vector<std::shared_p
   Capabilities c;
   c.cpu_memory = true;
   c.max_request_size = std::numeric_limits<std::uint64_t>::max();  // cut into pieces
-  for (const auto& port : ports) c.max_request_size = std::min(c.max_request_size, port->limits().region_size);
+  for (const auto& port : ports)
+    c.max_request_size = std::min(c.max_request_size, port->limits().region_size);
   c.max_message_size = shape.message_size;
   c.max_payload_size = shape.payloads > 0 ? shape.payload_size : 0;
   c.cost_us = 5;
@@ -65,8 +66,8 @@ class Nobody final : public EventSink {
 
 namespace {
 
-// How far a device's memory node is from the one of this thread, which is about to make the pool. Unknown ones are
-// taken to be near.
+// How far a device's memory node is from the one of this thread, which is about to make the pool. Unknown
+// ones are taken to be near.
 int distance_of(const std::string& device) {
   const auto here = topology::current_node();
   const auto there = topology::node_of_rdma_device(device);
@@ -82,9 +83,10 @@ Result<std::vector<std::shared_ptr<Port>>> open_ports(const Settings& settings) 
   ibv_device** devices = (*verbs)->get_device_list(&count);
   if (devices == nullptr || count == 0) {
     if (devices != nullptr) (*verbs)->free_device_list(devices);
-    return base::error(ErrorCode::unsupported,
-                       "this machine has no RDMA device (none in /sys/class/infiniband, or its driver's library "
-                       "is missing: apt-get install ibverbs-providers)");
+    return base::error(
+        ErrorCode::unsupported,
+        "this machine has no RDMA device (none in /sys/class/infiniband, or its driver's library "
+        "is missing: apt-get install ibverbs-providers)");
   }
   // By the order of the user, then by nearness.
   std::vector<std::pair<std::pair<std::size_t, int>, std::shared_ptr<Port>>> found;
@@ -107,7 +109,8 @@ Result<std::vector<std::shared_ptr<Port>>> open_ports(const Settings& settings) 
     return base::error(ErrorCode::unsupported, "none of ", count,
                        " RDMA devices can be used (device_name, MORI_RDMA_DEVICES)", refused);
   }
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   if (found.size() > kMaxRails) found.resize(kMaxRails);
   std::vector<std::shared_ptr<Port>> ports;
   for (auto& [rank, port] : found) ports.push_back(std::move(port));
@@ -207,7 +210,8 @@ Status RdmaBackend::reaches(std::span<const std::byte> peer_address) const {
                      ports_[0]->ethernet() ? "RoCE" : "InfiniBand", ", the peer's are not");
 }
 
-Result<std::unique_ptr<Registration>> RdmaBackend::register_region(const MemoryRegion& region, Access access) {
+Result<std::unique_ptr<Registration>> RdmaBackend::register_region(const MemoryRegion& region,
+                                                                   Access access) {
   return RdmaRegistration::create(regions_, ports_, region, access);
 }
 

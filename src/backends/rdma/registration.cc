@@ -80,15 +80,16 @@ Status RegionTable::check(std::uint64_t id, std::uint64_t token) const {
   return base::error(ErrorCode::not_found, "region ", id, " is not registered (any more)");
 }
 
-Result<std::unique_ptr<Registration>> RdmaRegistration::create(std::shared_ptr<RegionTable> table,
-                                                               const std::vector<std::shared_ptr<Port>>& ports,
-                                                               const MemoryRegion& region, Access access) {
+Result<std::unique_ptr<Registration>> RdmaRegistration::create(
+    std::shared_ptr<RegionTable> table, const std::vector<std::shared_ptr<Port>>& ports,
+    const MemoryRegion& region, Access access) {
   if (region.kind != MemoryKind::cpu) {
     return base::error(ErrorCode::unsupported, "rdma takes host memory; this region is on device ",
                        region.device);
   }
   if (region.data == nullptr || region.size == 0) {
-    return base::error(ErrorCode::invalid_argument, "a region of ", region.size, " bytes cannot be registered");
+    return base::error(ErrorCode::invalid_argument, "a region of ", region.size,
+                       " bytes cannot be registered");
   }
   auto range = table->range(ports, region, access);
   if (!range) return range.error();

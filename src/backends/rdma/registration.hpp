@@ -41,7 +41,7 @@ class RegionTable {
   mutable std::mutex mutex_;
   std::uint64_t next_id_ = 1;
   std::unordered_map<std::uint64_t, std::uint64_t> tokens_;  ///< by id
-  std::mutex ranges_mutex_;  ///< held while pages are pinned
+  std::mutex ranges_mutex_;                                  ///< held while pages are pinned
   std::map<RangeName, std::weak_ptr<const RegisteredRange>> ranges_;
 };
 
@@ -87,7 +87,8 @@ class Import {
 class RdmaRemoteRegion final : public RemoteRegion {
  public:
   /// `link`: the link that asked; requests over another one are refused.
-  RdmaRemoteRegion(std::shared_ptr<Import> import, const void* link) : import_(std::move(import)), link_(link) {}
+  RdmaRemoteRegion(std::shared_ptr<Import> import, const void* link)
+      : import_(std::move(import)), link_(link) {}
   std::uint64_t size() const override { return import_->key().size; }
   std::optional<Status> status() const override { return import_->status(); }
   const std::byte* mapping() const override { return nullptr; }

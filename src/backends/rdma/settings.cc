@@ -74,8 +74,9 @@ Result<DeviceFilter> DeviceFilter::parse(std::string_view text) {
 
 std::optional<std::size_t> DeviceFilter::rank(std::string_view device, int port) const {
   const std::string with_port = base::text(device, ":", port);
-  const auto found = std::find_if(names.begin(), names.end(),
-                                  [&](const std::string& name) { return name == device || name == with_port; });
+  const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return name == device || name == with_port;
+  });
   const auto place = static_cast<std::size_t>(found - names.begin());
   if (names.empty() || (excludes && found == names.end())) return names.size();
   return excludes || found == names.end() ? std::nullopt : std::optional(place);

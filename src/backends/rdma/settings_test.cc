@@ -67,9 +67,10 @@ TEST(RdmaSettings, the_configuration_comes_before_the_environment) {
 
 TEST(RdmaSettings, what_is_out_of_range_is_refused_with_the_range) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"gid_index", "-1"},        {"gid_index", "x"},       {"qp_per_transfer", "0"}, {"post_batch_size", "-2"},
-      {"service_level", "16"},    {"traffic_class", "256"}, {"path_mtu", "1500"},     {"rdma_retry_count", "7"},
-      {"rdma_max_piece", "100"},  {"path_mtu", "128"},      {"rdma_ack_timeout", "32"}};
+      {"gid_index", "-1"},       {"gid_index", "x"},        {"qp_per_transfer", "0"},
+      {"post_batch_size", "-2"}, {"service_level", "16"},   {"traffic_class", "256"},
+      {"path_mtu", "1500"},      {"rdma_retry_count", "7"}, {"rdma_max_piece", "100"},
+      {"path_mtu", "128"},       {"rdma_ack_timeout", "32"}};
   for (const auto& [name, value] : wrong) {
     const auto refused = settings({{name, value}});
     ASSERT_FALSE(refused.ok()) << name << " " << value;

@@ -1,7 +1,7 @@
 // libibverbs, opened at run time: this program starts on machines that do not have it.
 //
-// Posting, polling and arming go through the device's own table of functions (ibv_post_send() and its like are
-// inline in the header); the rest is looked up here, once. The headers are needed to build, nothing else.
+// Posting, polling and arming go through the device's own table of functions (ibv_post_send() and its like
+// are inline in the header); the rest is looked up here, once. The headers are needed to build, nothing else.
 #pragma once
 
 #include <infiniband/verbs.h>

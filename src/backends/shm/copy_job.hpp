@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "backends/shm/imported_region.hpp"
 #include "backend/worker.hpp"
+#include "backends/shm/imported_region.hpp"
 
 namespace stagewire::backends::shm {
 

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <optional>
 
+#include "backend/worker.hpp"
 #include "backends/shm/formats.hpp"
 #include "backends/shm/shared_file.hpp"
-#include "backend/worker.hpp"
 #include "stagewire/backend.hpp"
 
 namespace stagewire::backends::shm {

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "backend/completion_queue.hpp"
+#include "backend/worker.hpp"
 #include "backends/shm/epoll_set.hpp"
 #include "backends/shm/imported_region.hpp"
 #include "backends/shm/ring_writer.hpp"
 #include "backends/shm/unix_socket.hpp"
-#include "backend/worker.hpp"
 #include "stagewire/backend.hpp"
 
 namespace stagewire::backends::shm {
