@@ -34,7 +34,7 @@ TEST(PlanDigest, what_belongs_to_a_host_may_differ) {
   connector.host = "10.0.0.2";
   connector.sender_host = "10.0.0.1";
   connector.zmq_port = 9;
-  connector.device_name = "mlx5_1";
+  connector.backend_settings["device_name"] = "mlx5_1";
   connector.memory_pool_size = 4096;
   other.stages[1].env["A"] = "b";
   other.edges[0].host = "10.0.0.1";

@@ -1,4 +1,4 @@
-#include "backends/shm/worker.hpp"
+#include "backend/worker.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "support/use_up_threads.hpp"
 
-namespace stagewire::backends::shm {
+namespace stagewire::backend {
 namespace {
 
 /// Tells how it ended.
@@ -51,4 +51,4 @@ TEST(ShmWorker, R24_without_a_thread_it_is_exhausted_and_keeps_no_job) {
 }
 
 }  // namespace
-}  // namespace stagewire::backends::shm
+}  // namespace stagewire::backend
