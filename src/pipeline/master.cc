@@ -79,6 +79,7 @@ Error Master::nobody_came() const {
 }
 
 void Master::take_hello(const std::string& caller, const Hello& hello) {
+  if (begun_) return refuse(caller, hello, base::error(ErrorCode::conflict, "the run has begun without it"));
   if (Status status = registry_.admit(caller, hello); !status.ok())
     return refuse(caller, hello, status.error());
   std::erase_if(nodes_, [this](const auto& entry) { return registry_.find(entry.first) == nullptr; });
@@ -101,7 +102,8 @@ void Master::on_call(const control::CallerId& caller, std::span<const std::byte>
   const auto message = decode_node_message({reinterpret_cast<const char*>(payload.data()), payload.size()});
   if (message.ok()) return take(caller, *message);
   const Error reason = message.error();
-  if (begun_ && nodes_.contains(caller)) return lose(caller, reason);
+  if (nodes_.contains(caller)) return lose(caller, reason);
+  answer(caller, Refused{reason.code(), reason.message()});  // another release, or no node
   if (const auto held = nonsense_.admit(base::steady_clock().now()))
     base::log(LogLevel::warning, "pipeline", reason.message(), " (", *held, " like this before)");
 }

@@ -34,6 +34,8 @@ class Master final : public StageGroup, private control::ControlSink {
   /// Binds: errors as ControlPlane::create() has them.
   static Result<std::unique_ptr<Master>> open(MasterOptions options);
 
+  int port() const { return plane_->port(); }  ///< that was bound
+
   /// Blocks until every stage has its node, then tells all to begin. `cancelled`: `stop_fd` was readable;
   /// `timeout` names the stages that nobody runs.
   Status gather(const Begin& begin, int stop_fd, const Note& note);

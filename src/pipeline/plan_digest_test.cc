@@ -131,8 +131,10 @@ TEST(FindThroughMaster, what_the_master_registered_counts_unless_the_plan_names_
   }
   ConnectorConfig connector;
   connector.sender_host = "10.9.0.1";
+  connector.sender_zmq_port = 50051;
   find_through_master(connector);
   EXPECT_EQ(connector.sender_host, "10.9.0.1");
+  EXPECT_EQ(connector.sender_zmq_port, 50051);
 }
 
 }  // namespace

@@ -170,8 +170,10 @@ RunEnd end_of(const Result<PipelineReport>& report) {
 }
 
 void find_through_master(ConnectorConfig& connector) {
-  const bool is_open = connector.sender_host.empty() || control::is_loopback(connector.sender_host);
-  if (is_open) connector.sender_host = "auto";
+  if (!connector.sender_host.empty() && connector.sender_host != "auto" &&
+      !control::is_loopback(connector.sender_host))
+    return;  // a forwarder
+  connector.sender_host = "auto";
   connector.sender_zmq_port = 0;
 }
 
