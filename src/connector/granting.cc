@@ -15,29 +15,30 @@ void Subscriptions::write_async(Taken taken, base::Deadline deadline, Callback c
   const std::uint64_t size = taken.ready.size;
   const auto shared = std::make_shared<Taken>(std::move(taken));
   const auto expiry = core_->add_timer(deadline, [this] { pool_->expire(core_->clock().now()); });
-  pool_->allocate_async(
-      size, deadline,
-      [this, shared, deadline, callback, expiry, desc = (*region)->desc](Result<memory::Pool::Offset> got) {
-        core_->cancel_timer(expiry);
-        if (!got) {
-          give_back(*shared, false);
-          return callback(counted(got.error().with_context(shared->key)));
-        }
-        pool_->grant(*got);
-        const engine::PeerPtr peer = shared->peer;
-        wire::Pull pull;
-        {
-          const std::lock_guard lock(mutex_);
-          const std::uint64_t id = next_pull_++;
-          pull = {id, shared->key, desc.pack(), *got, shared->ready.size};
-          Landing& landing = pulls_[id];
-          landing.taken = std::move(*shared);
-          landing.block = *got;
-          landing.callback = callback;
-          landing.timer = core_->add_timer(deadline, [this, id] { pull_deadline_passed(id); });
-        }
-        core_->send(*peer, pull);
-      });
+  pool_->allocate_async(size, deadline,
+                        [this, shared, deadline, callback = std::move(callback), expiry,
+                         desc = (*region)->desc](Result<memory::Pool::Offset> got) {
+                          core_->cancel_timer(expiry);
+                          if (!got) {
+                            give_back(*shared, false);
+                            return callback(counted(got.error().with_context(shared->key)));
+                          }
+                          pool_->grant(*got);
+                          const engine::PeerPtr peer = shared->peer;
+                          wire::Pull pull;
+                          {
+                            const std::lock_guard lock(mutex_);
+                            const std::uint64_t id = next_pull_++;
+                            pull = {id, shared->key, desc.pack(), *got, shared->ready.size};
+                            Landing& landing = pulls_[id];
+                            landing.taken = std::move(*shared);
+                            landing.block = *got;
+                            landing.callback = callback;
+                            landing.timer =
+                                core_->add_timer(deadline, [this, id] { pull_deadline_passed(id); });
+                          }
+                          core_->send(*peer, pull);
+                        });
 }
 
 // Our pool a second time, for remote write: only peers that are granted a block ever get this key.

@@ -104,7 +104,7 @@ void OriginalSenders::answer(const engine::DialPtr& dial, std::span<const std::b
   std::optional<Call> call = take_current(dial);
   if (!call) return;
   if (call->stage == Stage::pull) {
-    answer_to_pull(dial, std::move(*call), bytes);
+    answer_to_pull(dial, *call, bytes);
   } else {
     answer_to_query(dial, std::move(*call), bytes);
   }
@@ -179,7 +179,7 @@ void OriginalSenders::send_pull(const engine::DialPtr& dial, Call call) {
   subscriptions_.core_->send_original(dial, request);
 }
 
-void OriginalSenders::answer_to_pull(const engine::DialPtr& dial, Call call,
+void OriginalSenders::answer_to_pull(const engine::DialPtr& dial, const Call& call,
                                      std::span<const std::byte> bytes) {
   subscriptions_.pool_->end_grant(call.block);
   auto block = std::make_unique<PoolBuffer::Holder>(subscriptions_.pool_, call.block, call.size);

@@ -49,7 +49,7 @@ class OriginalSenders {
   void answer_to_query(const engine::DialPtr& dial, Call call, std::span<const std::byte> bytes);
   void begin_pull(const engine::DialPtr& dial, Call call);
   void send_pull(const engine::DialPtr& dial, Call call);
-  void answer_to_pull(const engine::DialPtr& dial, Call call, std::span<const std::byte> bytes);
+  void answer_to_pull(const engine::DialPtr& dial, const Call& call, std::span<const std::byte> bytes);
   void give_up(const engine::DialPtr& dial, const Call& call, const Error& error);
   Result<MemoryDesc> landing_for(const engine::DialPtr& dial);
   void revoke_landing(const engine::DialPtr& dial);

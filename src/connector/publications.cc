@@ -80,7 +80,7 @@ void Publications::allocate(std::string_view key, std::uint64_t size, base::Dead
   const std::lock_guard lock(mutex_);
   const std::uint64_t ticket = ++last_spare_wait_;
   const auto granted = [this, name = std::string(key), size, timer, ticket,
-                        callback = std::move(callback)](Result<memory::Pool::Offset> block) {
+                        callback = std::move(callback)](const Result<memory::Pool::Offset>& block) {
     core_->cancel_timer(timer);
     core_->run_on_loop([this, name, size, ticket, callback, block] {
       core_->want_everything(false);

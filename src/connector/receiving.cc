@@ -174,7 +174,8 @@ void Subscriptions::read_async(Taken taken, const std::shared_ptr<RemoteRegion>&
   const auto shared = std::make_shared<Taken>(std::move(taken));
   const auto timer = core_->add_timer(deadline, [this] { pool_->expire(core_->clock().now()); });
   pool_->allocate_async(size, deadline,
-                        [this, shared, region, deadline, callback, timer](Result<memory::Pool::Offset> got) {
+                        [this, shared, region, deadline, callback = std::move(callback),
+                         timer](Result<memory::Pool::Offset> got) {
                           core_->cancel_timer(timer);
                           if (!got) {
                             give_back(*shared, false);

@@ -37,7 +37,7 @@ Subscriptions::~Subscriptions() = default;
 // The sender is asked again when the need becomes more pressing; it takes the same watch twice for one.
 Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine::DialPtr& dial, Need need) {
   if (const auto found = wanted_.find(key); found != wanted_.end()) {
-    const WantedPtr known = found->second;
+    WantedPtr known = found->second;
     known->last_asked = core_->clock().now();
     if (need > known->need && known->state == State::waiting) {
       known->need = need;
@@ -45,7 +45,7 @@ Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine:
     }
     return known;
   }
-  const auto wanted = std::make_shared<Wanted>();
+  auto wanted = std::make_shared<Wanted>();
   wanted->key = std::string(key);
   wanted->dial = dial;
   wanted->need = need;
