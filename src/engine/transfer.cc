@@ -1,6 +1,7 @@
 #include "engine/transfer.hpp"
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "engine/core.hpp"
 
 namespace stagewire::engine {
@@ -194,6 +195,10 @@ Result<std::shared_ptr<LocalRegion>> Core::register_region(const MemoryRegion& r
   if (local->registrations.empty()) {
     return base::error(ErrorCode::unsupported, "no backend can serve ", base::size_text(region.size), " at ",
                        static_cast<const void*>(region.data), ": ", refused);
+  }
+  if (!refused.empty()) {
+    base::log(LogLevel::info, "engine", base::size_text(region.size), " at ", static_cast<const void*>(region.data),
+              " cannot be reached over every backend: ", refused);
   }
   const std::lock_guard lock(transfers_.mutex);
   desc.id = transfers_.next_region++;

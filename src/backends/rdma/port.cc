@@ -86,24 +86,43 @@ Status Port::read_attributes() {
   limits_.reads_asked = reads(device.max_qp_init_rd_atom);
   limits_.message_size = port.max_msg_sz;
   limits_.region_size = device.max_mr_size;
-  other_gids_ = gid_table(port.gid_tbl_len);
-  auto chosen = choose_gid(other_gids_, settings_.gid_index);
-  if (!chosen) return chosen.error().with_context(name_);
-  gid_ = *chosen;
-  std::erase_if(other_gids_, [&](const GidEntry& entry) { return entry.index == gid_.index; });
+  gid_entries_ = port.gid_tbl_len;
+  if (Status ok = choose_address(); !ok) return ok;
   base::log(LogLevel::info, "rdma", describe());
   return {};
 }
 
+Status Port::choose_address() {
+  auto table = gid_table();
+  auto chosen = choose_gid(table, settings_.gid_index);
+  if (!chosen) return chosen.error().with_context(name_);
+  const std::lock_guard lock(gid_mutex_);
+  gid_ = *chosen;
+  other_gids_ = std::move(table);
+  std::erase_if(other_gids_, [&](const GidEntry& entry) { return entry.index == gid_.index; });
+  return {};
+}
+
+// After a port was down its table may be in another order. Peers know the address that it had: with another
+// one it is reached by new peers only.
+void Port::refresh_address() {
+  const Rail before = rail();
+  if (Status ok = choose_address(); !ok) return base::log(LogLevel::warning, "rdma", ok.error().message());
+  const bool same = rail().gid == before.gid;
+  base::log(same ? LogLevel::debug : LogLevel::warning, "rdma", describe(),
+            same ? "" : "; peers that know the address before cannot call: restart this engine");
+}
+
 std::string Port::describe() const {
+  const std::lock_guard lock(gid_mutex_);
   std::string text = base::text(name_, ": ", rdma::describe(gid_), ", MTU ", bytes_of(mtu_));
   for (const GidEntry& entry : other_gids_) text += ", not " + rdma::describe(entry);
   return text;
 }
 
-std::vector<GidEntry> Port::gid_table(int entries) const {
+std::vector<GidEntry> Port::gid_table() const {
   std::vector<GidEntry> table;
-  for (int index = 0; index < entries; ++index) {
+  for (int index = 0; index < gid_entries_; ++index) {
     GidEntry entry;
     entry.index = index;
     entry.kind = ethernet_ ? GidKind::roce_v2 : GidKind::infiniband;
@@ -142,6 +161,7 @@ Rail Port::rail() const {
   Rail rail;
   rail.name = name_;
   rail.ethernet = ethernet_;
+  const std::lock_guard lock(gid_mutex_);
   rail.gid.assign(gid_.gid.begin(), gid_.gid.end());
   rail.lid = lid_;
   rail.mtu = bytes_of(mtu_);
@@ -161,9 +181,10 @@ ibv_ah_attr Port::path_to(const Rail& rail) const {
   path.sl = settings_.service_level;
   path.is_global = 1;
   std::copy_n(rail.gid.begin(), sizeof path.grh.dgid.raw, path.grh.dgid.raw);
-  path.grh.sgid_index = static_cast<std::uint8_t>(gid_.index);
   path.grh.hop_limit = 64;
   path.grh.traffic_class = settings_.traffic_class;
+  const std::lock_guard lock(gid_mutex_);
+  path.grh.sgid_index = static_cast<std::uint8_t>(gid_.index);
   return path;
 }
 
@@ -218,6 +239,7 @@ void Port::take_events() {
 
 Port::Change Port::take_async_events() {
   Change change;
+  bool addresses = false;
   ibv_async_event event{};
   while (verbs_.get_async_event(context_.get(), &event) == 0) {
     switch (event.event_type) {
@@ -225,7 +247,10 @@ Port::Change Port::take_async_events() {
         change.port_down = true;
         break;
       case IBV_EVENT_PORT_ACTIVE:
-        change.port_up = true;
+        change.port_up = addresses = true;
+        break;
+      case IBV_EVENT_GID_CHANGE:
+        addresses = true;
         break;
       case IBV_EVENT_DEVICE_FATAL:
         change.fatal = true;
@@ -237,6 +262,7 @@ Port::Change Port::take_async_events() {
               ": event of the device: ", verbs_.event_type_str(event.event_type));
     verbs_.ack_async_event(&event);
   }
+  if (addresses) refresh_address();
   return change;
 }
 

@@ -81,6 +81,7 @@ class Port {
   /// Takes the events that made completion_fd() readable.
   void take_events();
   /// The device's own events, since the last call: "port_down" and the like are logged here.
+  /// The table of addresses is read again after any of them that may have changed it.
   struct Change {
     bool port_down = false, port_up = false, fatal = false;
   };
@@ -94,15 +95,19 @@ class Port {
   Status set_up(ibv_device* device);
   Status read_attributes();
   Status make_queues();
-  std::vector<GidEntry> gid_table(int entries) const;
+  Status choose_address();
+  void refresh_address();
+  std::vector<GidEntry> gid_table() const;
 
   const Verbs& verbs_;
   const Settings settings_;
   const std::uint8_t number_;
   std::string name_;
   PortLimits limits_;
-  GidEntry gid_;
-  std::vector<GidEntry> other_gids_;
+  mutable std::mutex gid_mutex_;
+  GidEntry gid_;                      ///< under gid_mutex_
+  std::vector<GidEntry> other_gids_;  ///< the same
+  int gid_entries_ = 0;
   bool ethernet_ = false;
   std::uint32_t lid_ = 0;
   ibv_mtu mtu_ = IBV_MTU_1024;
