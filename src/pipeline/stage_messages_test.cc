@@ -49,9 +49,9 @@ TEST(StageMessages, an_assignment_travels_with_every_field_of_the_connector) {
   sent.replay = {7, 3, 1'000, 200, "run.jsonl", 1ULL << 63};
   sent.timeout_ms = 1'234;
   sent.chunk_options = {{"codec_chunk_frames", 25}};
-  sent.connector = {11,        Role::dual, "::1", 50'052, "shm", "mlx5_0", 3ULL << 33,         "cuda",
-                    "::2",     50'051,     0.125, 7.5,    0.75,  "read",   WaitStrategy::spin, "secret",
-                    "drop=0.5"};
+  sent.connector = {
+      11,     Role::dual, "::1", 50'052, "shm",  {{"device_name", "mlx5_0"}}, 3ULL << 33, "cuda",    "::2",
+      50'051, 0.125,      7.5,   0.75,   "read", WaitStrategy::spin,          "secret",   "drop=0.5"};
   const Assignment got = round_trip(sent);
   EXPECT_EQ(
       std::tie(got.pipeline, got.position, got.stage_id, got.upstream, got.downstream, got.request_id),
