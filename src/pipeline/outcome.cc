@@ -8,9 +8,9 @@
 
 namespace stagewire::pipeline {
 
-bool is_consequence(ErrorCode code) {
-  return code == ErrorCode::unavailable || code == ErrorCode::closed || code == ErrorCode::cancelled ||
-         code == ErrorCode::timeout;
+int consequence_rank(ErrorCode code) {
+  if (code == ErrorCode::cancelled) return 2;
+  return code == ErrorCode::unavailable || code == ErrorCode::closed || code == ErrorCode::timeout ? 1 : 0;
 }
 
 namespace {
@@ -21,9 +21,9 @@ bool died_in_silence(const StageOutcome& outcome) {
 
 /// Lower is more likely the cause.
 std::tuple<int, std::uint64_t> rank(const StageOutcome& outcome) {
-  if (outcome.order == 0) return {3, 0};
+  if (outcome.order == 0) return {4, 0};
   if (died_in_silence(outcome)) return {0, outcome.order};
-  return {outcome.failed && is_consequence(outcome.failed->code) ? 2 : 1, outcome.order};
+  return {1 + (outcome.failed ? consequence_rank(outcome.failed->code) : 0), outcome.order};
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ Result<bool> RequestBoard::note(std::size_t stage, const RequestEnded& ended) {
   if (!ended.ok) {
     is_first_failure = !outcome.failure;
     // The cause may come after what it made others say.
-    if (is_first_failure || (is_consequence(outcome.failure->code) && !is_consequence(ended.code))) {
+    if (is_first_failure || consequence_rank(ended.code) < consequence_rank(outcome.failure->code)) {
       outcome.failure = Failed{ended.code, ended.message};
       outcome.failed_stage = stage;
     }

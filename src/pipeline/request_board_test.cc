@@ -51,6 +51,16 @@ TEST(RequestBoard, the_first_failure_is_told_on_and_what_is_not_a_consequence_is
   EXPECT_EQ(board.outcomes()[0].failed_stage, 1U);
 }
 
+TEST(RequestBoard, R25_the_end_of_a_peer_is_kept_before_what_others_were_told_of_it) {
+  RequestBoard board(1, 1, 3);
+  board.admit(0);
+  EXPECT_TRUE(*board.note(2, failed(0, ErrorCode::cancelled, "stage 1 gave it up")));
+  EXPECT_FALSE(*board.note(1, failed(0, ErrorCode::unavailable, "no backend reaches stage 0")));
+  EXPECT_FALSE(*board.note(0, failed(0, ErrorCode::cancelled, "stage 1 gave it up, too")));
+  EXPECT_EQ(board.outcomes()[0].failure->message, "no backend reaches stage 0");
+  EXPECT_EQ(board.outcomes()[0].failed_stage, 1U);
+}
+
 TEST(RequestBoard, what_no_stage_can_have_said_is_corrupt) {
   RequestBoard board(2, 1, 2);
   board.admit(0);

@@ -245,7 +245,7 @@ void Supervisor::kill_all() {
 /// Whether a stage has failed of its own accord.
 bool Supervisor::has_reason() const {
   return std::any_of(stages_.begin(), stages_.end(), [](const Stage& stage) {
-    const bool is_other = stage.failed && !is_consequence(stage.failed->code);
+    const bool is_other = stage.failed && consequence_rank(stage.failed->code) == 0;
     const bool has_died = stage.exit && stage.failure_order != 0 && !stage.failed;
     return is_other || has_died;
   });
