@@ -86,7 +86,8 @@ TEST_F(FakeVerbsTrouble, R08_a_request_that_the_device_refuses_ends_alone_with_t
     }
     ++failed;
     EXPECT_EQ(status.error().code(), ErrorCode::failed);
-    EXPECT_NE(status.error().message().find("0x99"), std::string::npos) << status.error().message();
+    EXPECT_NE(status.error().message().find("vendor error 153"), std::string::npos)
+        << status.error().message();
   }
   EXPECT_EQ(failed, 1U);
 }
