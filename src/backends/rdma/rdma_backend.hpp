@@ -85,9 +85,9 @@ class RdmaBackend final : public Backend {
   std::mutex links_mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Link>> links_;  ///< by their id
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t>
-      called_;              ///< by the caller's instance and id
-  backend::Worker worker_;  ///< last: its jobs use what is above
+      called_;  ///< by the caller's instance and id
   std::unique_ptr<LinkHost> host_;
+  backend::Worker worker_;  ///< last: its jobs use what is above
 };
 
 }  // namespace stagewire::backends::rdma
