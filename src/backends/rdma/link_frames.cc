@@ -102,6 +102,7 @@ void Link::flush_pending() {
     const bool of_the_link = next.kind == FrameKind::bye || next.kind == FrameKind::begin;
     const std::uint32_t reserve = of_the_link ? 0 : kReserve;
     if (!put_frame(header, next.message, kNoSlot, true, next.job, reserve)) return;
+    if (phase_ == Phase::ended) return;  // the last frame could not be posted: nothing is pending any more
     pending_.pop_front();
   }
 }
