@@ -200,7 +200,9 @@ void Link::call_peer(base::TimePoint time) {
   if (calls_ == kCallsOfAttempt) {
     calls_ = 0;
     if (trouble_.empty()) trouble_ = "no answer";
-    host_.greeters[port_]->forget(peer_.rails[rail_]);
+    static_cast<void>(run_on_worker([port = port_, rail = rail_](Link& link) {
+      link.host_.greeters[port]->forget(link.peer_.rails[rail]);
+    }));
     if (host_.ports.size() * peer_.rails.size() > 1) {
       ++turn_;
       drop_pairs();
