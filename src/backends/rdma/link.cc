@@ -82,7 +82,9 @@ void Link::wants_attention() {
 }
 
 void Link::await_sent() {
-  if (!std::exchange(awaits_sent_, true)) host_.awaiting_sent.fetch_add(1);
+  if (std::exchange(awaits_sent_, true)) return;
+  host_.awaiting_sent.fetch_add(1);
+  host_.wake.wake();  // whoever sleeps has not asked to be woken by what was sent
 }
 
 // --- Up, and down again

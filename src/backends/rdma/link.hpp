@@ -49,6 +49,7 @@ struct LinkHost {
   std::atomic<int>& awaiting_sent;  ///< links that have to be woken by what was sent
   std::atomic<bool>& attention;     ///< some link has something for serve()
   backend::Worker& worker;
+  backend::WakeEvent& wake;
 };
 
 struct Chain;

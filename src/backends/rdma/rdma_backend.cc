@@ -135,7 +135,7 @@ RdmaBackend::RdmaBackend(const BackendOptions& options, Settings settings,
       capabilities_(capabilities_of(shape_of(options), ports_)),
       regions_(std::make_shared<RegionTable>(random_number())),
       host_(new LinkHost{settings_, ports_, greeters_, packed_address_, shape_of(options), router_, *regions_,
-                         completions_, awaiting_sent_, attention_, worker_}) {}
+                         completions_, awaiting_sent_, attention_, worker_, wake_}) {}
 
 Status RdmaBackend::open() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
