@@ -226,6 +226,7 @@ void Link::end(const Error& reason) {
   for (const auto& entry : imports_) entry.second->end(Status(reason));
   imports_.clear();
   pending_.clear();
+  starved_ = false;  // the backend may be gone when a slot is given back
   if (std::exchange(awaits_sent_, false)) host_.awaiting_sent.fetch_sub(1);
   const std::uint64_t theirs = caller_ ? peer_end_.link : peer_link_;
   if (tell && theirs != 0) greet(Farewell{theirs});
