@@ -118,6 +118,11 @@ Status Greeter::send(const Rail& to, std::span<const std::byte> greeting) {
   return {};
 }
 
+bool Greeter::idle() {
+  const std::lock_guard lock(mutex_);
+  return free_.size() == kSends;
+}
+
 void Greeter::on_sent(const ibv_wc& completion) {
   const std::lock_guard lock(mutex_);
   free_.push_back(static_cast<std::uint32_t>(completion.wr_id));

@@ -30,6 +30,8 @@ class Greeter {
   void forget(const Rail& rail);
 
   // Of the thread that makes progress.
+  /// Every greeting that was posted has gone out.
+  bool idle();
   void on_sent(const ibv_wc& completion);
   /// The greeting that came; empty for nonsense. Its bytes are valid until take_back().
   std::span<const std::byte> on_received(const ibv_wc& completion) const;

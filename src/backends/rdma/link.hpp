@@ -48,6 +48,7 @@ struct LinkHost {
   backend::CompletionQueue& completions;
   std::atomic<int>& awaiting_sent;  ///< links that have to be woken by what was sent
   std::atomic<bool>& attention;     ///< some link has something for serve()
+  std::atomic<int>& greetings;      ///< that the worker has not posted yet
   backend::Worker& worker;
   backend::WakeEvent& wake;
 };

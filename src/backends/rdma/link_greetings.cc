@@ -188,12 +188,15 @@ LinkEnd Link::own_end() const {
 
 // A datagram: one that cannot be sent now is like one that is lost.
 void Link::greet(Greeting greeting) {
-  static_cast<void>(run_on_worker([greeting = std::move(greeting), port = port_, rail = rail_](Link& link) {
+  host_.greetings.fetch_add(1);
+  const auto queued = run_on_worker([greeting = std::move(greeting), port = port_, rail = rail_](Link& link) {
     const Status sent = link.host_.greeters[port]->send(link.peer_.rails[rail], pack(greeting));
+    link.host_.greetings.fetch_sub(1);
     if (sent) return;
     const std::lock_guard lock(link.mutex_);
     link.trouble_ = sent.error().message();
-  }));
+  });
+  if (!queued) host_.greetings.fetch_sub(1);
 }
 
 void Link::call_peer(base::TimePoint time) {
