@@ -14,7 +14,7 @@ bool readable(const Backend& backend, int patience_ms) {
   return ::poll(&watched, 1, patience_ms) == 1;
 }
 
-TEST_F(FakeVerbs, R21_many_links_work_at_once) {
+TEST_F(FakeVerbs, many_links_work_at_once) {
   make_sides();
   constexpr std::size_t kLinks = 40;
   constexpr std::size_t kSize = 64 * 1024;

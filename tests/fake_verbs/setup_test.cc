@@ -89,7 +89,7 @@ TEST_P(FakeVerbsConnect, one_failing_call_costs_another_try) {
 INSTANTIATE_TEST_SUITE_P(Functions, FakeVerbsConnect, ::testing::ValuesIn(kOfAConnection),
                          [](const auto& tested) { return std::string(tested.param); });
 
-TEST_F(FakeVerbs, R09_a_connection_that_cannot_be_made_ends_with_the_reason) {
+TEST_F(FakeVerbs, R05_a_connection_that_cannot_be_made_ends_with_the_reason) {
   for (const char* function : {"reg_mr", "create_qp", "modify_qp", "post_recv", "create_ah"}) {
     SCOPED_TRACE(function);
     make_sides({{"rdma_recovery_timeout_ms", "300"}});

@@ -56,7 +56,7 @@ class FakeVerbsTrouble : public FakeVerbs {
   std::unique_ptr<RemoteRegion> imported_;
 };
 
-TEST_F(FakeVerbsTrouble, R08_a_vendor_error_costs_new_queue_pairs_and_nothing_else) {
+TEST_F(FakeVerbsTrouble, R05_a_vendor_error_costs_new_queue_pairs_and_nothing_else) {
   for (const int nth : {1, 2, 9, 15}) {
     SCOPED_TRACE(nth);
     connect_with_regions({{"rdma_max_piece", "65536"}});
@@ -72,7 +72,7 @@ TEST_F(FakeVerbsTrouble, R08_a_vendor_error_costs_new_queue_pairs_and_nothing_el
   }
 }
 
-TEST_F(FakeVerbsTrouble, R08_a_request_that_the_device_refuses_ends_alone_with_the_vendor_s_number) {
+TEST_F(FakeVerbsTrouble, R05_a_request_that_the_device_refuses_ends_alone_with_the_vendor_s_number) {
   connect_with_regions();
   control().fail_request(3, IBV_WC_LOC_QP_OP_ERR, 0x99);
   post_reads();
@@ -93,7 +93,7 @@ TEST_F(FakeVerbsTrouble, R08_a_request_that_the_device_refuses_ends_alone_with_t
 }
 
 // Shorter than rdma_recovery_timeout_ms: nothing is lost, nothing comes twice.
-TEST_F(FakeVerbsTrouble, R08_a_short_cut_is_survived) {
+TEST_F(FakeVerbsTrouble, R05_a_short_cut_is_survived) {
   connect_with_regions();
   for (int round = 0; round < 3; ++round) {
     a_->events.completions.clear();
@@ -116,7 +116,7 @@ TEST_F(FakeVerbsTrouble, R08_a_short_cut_is_survived) {
   EXPECT_TRUE(b_->events.lost.empty());
 }
 
-TEST_F(FakeVerbsTrouble, R08_a_long_cut_ends_everything_at_both_ends) {
+TEST_F(FakeVerbsTrouble, R05_a_long_cut_ends_everything_at_both_ends) {
   connect_with_regions({{"rdma_recovery_timeout_ms", "200"}});
   send("hello");
   ASSERT_TRUE(until([&] { return b_->events.messages.size() == 1; }));
@@ -136,7 +136,7 @@ TEST_F(FakeVerbsTrouble, R08_a_long_cut_ends_everything_at_both_ends) {
   EXPECT_TRUE(to_b_->status()->ok()) << to_b_->status()->error().to_string();
 }
 
-TEST_F(FakeVerbsTrouble, R08_a_port_that_goes_down_hands_over_to_the_next_and_gets_back_its_turn) {
+TEST_F(FakeVerbsTrouble, R05_a_port_that_goes_down_hands_over_to_the_next_and_gets_back_its_turn) {
   control().set_devices(2);
   connect_with_regions();
   // -1 when both had some of them: the link was on its way from one to the other.
@@ -228,7 +228,7 @@ TEST_F(FakeVerbsTrouble, a_farewell_that_cannot_be_posted) {
 }
 
 // A peer's address is looked for anew while a greeting is on its way to the old one.
-TEST_F(FakeVerbsTrouble, R09_greetings_to_nobody_look_for_the_address_anew) {
+TEST_F(FakeVerbsTrouble, R05_greetings_to_nobody_look_for_the_address_anew) {
   make_sides({{"rdma_recovery_timeout_ms", "2500"}});
   control().set_network(0, false);
   std::vector<std::unique_ptr<Endpoint>> endpoints;
