@@ -68,7 +68,6 @@ Status Greeter::post_receive(std::uint32_t index) {
 }
 
 Result<ibv_ah*> Greeter::path_to(const Rail& rail) {
-  const std::lock_guard lock(paths_mutex_);
   if (paths_.size() >= kMaxPaths) paths_.clear();
   auto& path = paths_[{rail.gid, rail.lid}];
   if (!path) {
@@ -85,7 +84,6 @@ Result<ibv_ah*> Greeter::path_to(const Rail& rail) {
 }
 
 void Greeter::forget(const Rail& rail) {
-  const std::lock_guard lock(paths_mutex_);
   paths_.erase({rail.gid, rail.lid});
 }
 
@@ -118,6 +116,11 @@ Status Greeter::send(const Rail& to, std::span<const std::byte> greeting) {
   }
   free_.pop_back();
   return {};
+}
+
+bool Greeter::idle() {
+  const std::lock_guard lock(mutex_);
+  return free_.size() == kSends;
 }
 
 void Greeter::on_sent(const ibv_wc& completion) {

@@ -21,7 +21,8 @@ class Greeter {
   std::uint32_t number() const { return pair_->qp_num; }
   const Port& port() const { return *port_; }
 
-  /// Any thread. Blocks while the network finds out the peer's hardware address (seconds, if nobody is
+  // Of the worker's thread.
+  /// Blocks while the network finds out the peer's hardware address (seconds, if nobody is
   /// there). `exhausted` when too many are on their way.
   Status send(const Rail& to, std::span<const std::byte> greeting);
 
@@ -29,6 +30,8 @@ class Greeter {
   void forget(const Rail& rail);
 
   // Of the thread that makes progress.
+  /// Every greeting that was posted has gone out.
+  bool idle();
   void on_sent(const ibv_wc& completion);
   /// The greeting that came; empty for nonsense. Its bytes are valid until take_back().
   std::span<const std::byte> on_received(const ibv_wc& completion) const;
@@ -60,7 +63,6 @@ class Greeter {
   std::unique_ptr<std::byte[]> memory_;
   Handle<ibv_mr> region_;
   Handle<ibv_qp> pair_;
-  std::mutex paths_mutex_;  ///< held while the network looks for a peer
   std::map<std::pair<std::vector<std::uint8_t>, std::uint32_t>, Handle<ibv_ah>> paths_;
   std::mutex mutex_;
   std::vector<std::uint32_t> free_;  ///< send buffers

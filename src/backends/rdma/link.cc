@@ -82,7 +82,9 @@ void Link::wants_attention() {
 }
 
 void Link::await_sent() {
-  if (!std::exchange(awaits_sent_, true)) host_.awaiting_sent.fetch_add(1);
+  if (std::exchange(awaits_sent_, true)) return;
+  host_.awaiting_sent.fetch_add(1);
+  host_.wake.wake();  // whoever sleeps has not asked to be woken by what was sent
 }
 
 // --- Up, and down again
@@ -224,6 +226,7 @@ void Link::end(const Error& reason) {
   for (const auto& entry : imports_) entry.second->end(Status(reason));
   imports_.clear();
   pending_.clear();
+  starved_ = false;  // the backend may be gone when a slot is given back
   if (std::exchange(awaits_sent_, false)) host_.awaiting_sent.fetch_sub(1);
   const std::uint64_t theirs = caller_ ? peer_end_.link : peer_link_;
   if (tell && theirs != 0) greet(Farewell{theirs});

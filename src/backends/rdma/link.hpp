@@ -48,7 +48,9 @@ struct LinkHost {
   backend::CompletionQueue& completions;
   std::atomic<int>& awaiting_sent;  ///< links that have to be woken by what was sent
   std::atomic<bool>& attention;     ///< some link has something for serve()
+  std::atomic<int>& greetings;      ///< that the worker has not posted yet
   backend::Worker& worker;
+  backend::WakeEvent& wake;
 };
 
 struct Chain;
@@ -177,9 +179,9 @@ class Link : public std::enable_shared_from_this<Link> {
   Status run_on_worker(std::function<void(Link&)> work);
   // On the worker, without it:
   void prepare(std::uint32_t attempt);
-  Result<std::vector<std::unique_ptr<QueuePair>>> make_pairs(std::size_t port, std::size_t count);
+  Result<std::vector<std::shared_ptr<QueuePair>>> make_pairs(std::size_t port, std::size_t count);
   Status connect_pairs(std::uint32_t attempt);
-  bool install(std::uint32_t attempt, std::vector<std::unique_ptr<QueuePair>> pairs);
+  bool install(std::uint32_t attempt, std::vector<std::shared_ptr<QueuePair>> pairs);
 
   // link_frames.cc; with mutex_ held:
   std::uint32_t credits() const;
@@ -236,9 +238,9 @@ class Link : public std::enable_shared_from_this<Link> {
   std::size_t rail_ = 0;     ///< the peer's
   std::uint32_t sequence_ = 0;
   LinkEnd peer_end_;
-  std::optional<Call> next_call_received_;  ///< to be answered when the old queue pairs are drained
-  std::vector<std::unique_ptr<QueuePair>> pairs_;
-  std::vector<std::unique_ptr<QueuePair>> dying_;  ///< the worker destroys them
+  std::optional<Call> next_call_received_;         ///< to be answered when the old queue pairs are drained
+  std::vector<std::shared_ptr<QueuePair>> pairs_;  ///< the worker keeps one while it connects it
+  std::vector<std::shared_ptr<QueuePair>> dying_;  ///< the worker destroys them
   std::unique_ptr<LinkMemory> memory_;             ///< registered by the worker, then constant for a port
   bool pinging_ = false;
   bool awaits_sent_ = false;

@@ -102,6 +102,7 @@ void Link::flush_pending() {
     const bool of_the_link = next.kind == FrameKind::bye || next.kind == FrameKind::begin;
     const std::uint32_t reserve = of_the_link ? 0 : kReserve;
     if (!put_frame(header, next.message, kNoSlot, true, next.job, reserve)) return;
+    if (phase_ == Phase::ended) return;  // the last frame could not be posted: nothing is pending any more
     pending_.pop_front();
   }
 }
@@ -175,8 +176,9 @@ void Link::on_sent(const ibv_wc& completion, std::size_t pair, std::size_t& even
   const std::lock_guard lock(mutex_);
   if (!is_up() || pair >= pairs_.size() || pairs_[pair]->number() != completion.qp_num) return;
   if (completion.status != IBV_WC_SUCCESS) {
-    const std::string text = base::text(host_.ports[port_]->verbs().wc_status_str(completion.status), " (",
-                                        static_cast<int>(completion.status), ")");
+    const std::string text =
+        base::text(host_.ports[port_]->verbs().wc_status_str(completion.status), " (",
+                   static_cast<int>(completion.status), ", vendor error ", completion.vendor_err, ")");
     if (pair > 0) blame_job(completion, text);
     ++events;
     return break_off(base::error(ErrorCode::unavailable, "queue pair ", completion.qp_num, ": ", text));

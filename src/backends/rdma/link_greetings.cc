@@ -75,7 +75,7 @@ void Link::retry(const Error& reason) {
 void Link::prepare(std::uint32_t attempt) {
   std::size_t port = 0;
   std::size_t count = 0;
-  std::vector<std::unique_ptr<QueuePair>> dying;
+  std::vector<std::shared_ptr<QueuePair>> dying;
   {
     const std::lock_guard lock(mutex_);
     if (phase_ != Phase::preparing || attempt_ != attempt) return;
@@ -111,7 +111,7 @@ void Link::prepare(std::uint32_t attempt) {
   wants_attention();
 }
 
-Result<std::vector<std::unique_ptr<QueuePair>>> Link::make_pairs(std::size_t port, std::size_t count) {
+Result<std::vector<std::shared_ptr<QueuePair>>> Link::make_pairs(std::size_t port, std::size_t count) {
   const PortLimits& limits = host_.ports[port]->limits();
   const auto depth = [&](std::uint32_t wanted) {
     return std::min(wanted, static_cast<std::uint32_t>(std::max(1, limits.work_requests)));
@@ -119,7 +119,7 @@ Result<std::vector<std::unique_ptr<QueuePair>>> Link::make_pairs(std::size_t por
   // Frames, and a probe of an idle link.
   const QueuePair::Depth frames{depth(memory_->outbound().buffers + 1), depth(memory_->inbound().buffers), 3};
   const QueuePair::Depth data{depth(256), 1, static_cast<std::uint32_t>(std::clamp(limits.segments, 1, 4))};
-  std::vector<std::unique_ptr<QueuePair>> pairs;
+  std::vector<std::shared_ptr<QueuePair>> pairs;
   for (std::size_t i = 0; i < count; ++i) {
     auto pair = QueuePair::create(host_.ports[port], i == 0 ? frames : data);
     if (!pair) return pair.error();
@@ -129,7 +129,7 @@ Result<std::vector<std::unique_ptr<QueuePair>>> Link::make_pairs(std::size_t por
 }
 
 // False when they are not wanted any more.
-bool Link::install(std::uint32_t attempt, std::vector<std::unique_ptr<QueuePair>> pairs) {
+bool Link::install(std::uint32_t attempt, std::vector<std::shared_ptr<QueuePair>> pairs) {
   const std::lock_guard lock(mutex_);
   if (phase_ != Phase::preparing || attempt_ != attempt) return false;
   pairs_ = std::move(pairs);
@@ -148,9 +148,10 @@ bool Link::install(std::uint32_t attempt, std::vector<std::unique_ptr<QueuePair>
   return true;
 }
 
-// On the worker, which alone changes pairs_ in these phases.
+// On the worker. The link may end meanwhile: its queue pairs stay until verbs have returned.
 Status Link::connect_pairs(std::uint32_t attempt) {
-  std::vector<std::pair<QueuePair*, QueuePair::Remote>> work;
+  std::vector<std::pair<std::shared_ptr<QueuePair>, QueuePair::Remote>> work;
+  std::uint32_t sequence = 0;
   {
     const std::lock_guard lock(mutex_);
     if (attempt_ != attempt || peer_end_.pairs.size() != pairs_.size()) {
@@ -159,10 +160,10 @@ Status Link::connect_pairs(std::uint32_t attempt) {
     }
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
       work.push_back(
-          {pairs_[i].get(), {peer_.rails[rail_], peer_end_.pairs[i], peer_end_.sequence, peer_end_.reads}});
+          {pairs_[i], {peer_.rails[rail_], peer_end_.pairs[i], peer_end_.sequence, peer_end_.reads}});
     }
+    sequence = sequence_;
   }
-  const std::uint32_t sequence = sequence_;
   for (auto& [pair, remote] : work) {
     if (Status ok = pair->connect(remote, sequence); !ok) return ok;
   }
@@ -187,19 +188,24 @@ LinkEnd Link::own_end() const {
 
 // A datagram: one that cannot be sent now is like one that is lost.
 void Link::greet(Greeting greeting) {
-  static_cast<void>(run_on_worker([greeting = std::move(greeting), port = port_, rail = rail_](Link& link) {
+  host_.greetings.fetch_add(1);
+  const auto queued = run_on_worker([greeting = std::move(greeting), port = port_, rail = rail_](Link& link) {
     const Status sent = link.host_.greeters[port]->send(link.peer_.rails[rail], pack(greeting));
+    link.host_.greetings.fetch_sub(1);
     if (sent) return;
     const std::lock_guard lock(link.mutex_);
     link.trouble_ = sent.error().message();
-  }));
+  });
+  if (!queued) host_.greetings.fetch_sub(1);
 }
 
 void Link::call_peer(base::TimePoint time) {
   if (calls_ == kCallsOfAttempt) {
     calls_ = 0;
     if (trouble_.empty()) trouble_ = "no answer";
-    host_.greeters[port_]->forget(peer_.rails[rail_]);
+    static_cast<void>(run_on_worker([port = port_, rail = rail_](Link& link) {
+      link.host_.greeters[port]->forget(link.peer_.rails[rail]);
+    }));
     if (host_.ports.size() * peer_.rails.size() > 1) {
       ++turn_;
       drop_pairs();

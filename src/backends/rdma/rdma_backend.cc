@@ -135,7 +135,7 @@ RdmaBackend::RdmaBackend(const BackendOptions& options, Settings settings,
       capabilities_(capabilities_of(shape_of(options), ports_)),
       regions_(std::make_shared<RegionTable>(random_number())),
       host_(new LinkHost{settings_, ports_, greeters_, packed_address_, shape_of(options), router_, *regions_,
-                         completions_, awaiting_sent_, attention_, worker_}) {}
+                         completions_, awaiting_sent_, attention_, greetings_, worker_, wake_}) {}
 
 Status RdmaBackend::open() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
@@ -187,11 +187,17 @@ void RdmaBackend::leave_all() {
   for (;;) {
     progress(nobody, false);
     const auto left = all_links();
-    if (left.empty()) return;
+    if (left.empty() && greetings_are_out()) return;
     if (!deadline.passed(base::steady_clock().now())) continue;
     for (const auto& link : left) link->fail(Error(ErrorCode::closed, "the engine was closed"));
     return;
   }
+}
+
+// The farewells are datagrams that the worker posts.
+bool RdmaBackend::greetings_are_out() {
+  return greetings_.load() == 0 &&
+         std::all_of(greeters_.begin(), greeters_.end(), [](const auto& greeter) { return greeter->idle(); });
 }
 
 Status RdmaBackend::reaches(std::span<const std::byte> peer_address) const {

@@ -58,6 +58,7 @@ class RdmaBackend final : public Backend {
   std::size_t tend_links(EventSink& sink, bool tick);
   void set_timer(base::Duration interval);
   void leave_all();
+  bool greetings_are_out();
 
   const std::string engine_key_;
   const Settings settings_;
@@ -75,6 +76,7 @@ class RdmaBackend final : public Backend {
   Router router_;
   std::atomic<int> awaiting_sent_{0};
   std::atomic<bool> attention_{false};
+  std::atomic<int> greetings_{0};
   std::atomic<bool> wants_everything_{false};
 
   // Of the thread that calls progress() or arm().
@@ -85,9 +87,9 @@ class RdmaBackend final : public Backend {
   std::mutex links_mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Link>> links_;  ///< by their id
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t>
-      called_;              ///< by the caller's instance and id
-  backend::Worker worker_;  ///< last: its jobs use what is above
+      called_;  ///< by the caller's instance and id
   std::unique_ptr<LinkHost> host_;
+  backend::Worker worker_;  ///< last: its jobs use what is above
 };
 
 }  // namespace stagewire::backends::rdma
