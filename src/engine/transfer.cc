@@ -197,8 +197,8 @@ Result<std::shared_ptr<LocalRegion>> Core::register_region(const MemoryRegion& r
                        static_cast<const void*>(region.data), ": ", refused);
   }
   if (!refused.empty()) {
-    base::log(LogLevel::info, "engine", base::size_text(region.size), " at ", static_cast<const void*>(region.data),
-              " cannot be reached over every backend: ", refused);
+    base::log(LogLevel::info, "engine", base::size_text(region.size), " at ",
+              static_cast<const void*>(region.data), " cannot be reached over every backend: ", refused);
   }
   const std::lock_guard lock(transfers_.mutex);
   desc.id = transfers_.next_region++;

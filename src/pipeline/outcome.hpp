@@ -26,8 +26,8 @@ struct StageOutcome {
   std::string who() const;  ///< "stage 1 (encoder, pid 4711 on vm2)"
 };
 
-/// How much an error of this kind looks like the consequence of another stage's: 0 not at all, 1 like the end of
-/// a peer or of patience, 2 like what a peer was told that gave up.
+/// How much an error of this kind looks like the consequence of another stage's: 0 not at all, 1 like the end
+/// of a peer or of patience, 2 like what a peer was told that gave up.
 int consequence_rank(ErrorCode code);
 
 /// The error that ended a run that failed. A stage that died without a word comes first: peers notice a death
