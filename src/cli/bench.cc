@@ -12,15 +12,21 @@
 namespace stagewire::cli {
 namespace {
 
-CLI::App* add_chunks(CLI::App& app, bench::ChunksOptions& options) {
-  CLI::App* chunks = app.add_subcommand("chunks", "streams of decode chunks between two stages");
-  chunks->add_flag("--json", options.json, "one JSON object a line");
-  chunks->add_option("--rounds", options.rounds, "of each measurement, in turn with its yardstick")
+/// What every bench has.
+template <typename Options>
+void add_rounds(CLI::App& bench, Options& options) {
+  bench.add_flag("--json", options.json, "one JSON object a line");
+  bench.add_option("--rounds", options.rounds, "of each measurement, in turn with its yardstick")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  chunks->add_option("--seconds", options.seconds_per_round, "about, for each round")
+  bench.add_option("--seconds", options.seconds_per_round, "about, for each round")
       ->check(number_between(0.01, 60.0))
       ->capture_default_str();
+}
+
+CLI::App* add_chunks(CLI::App& app, bench::ChunksOptions& options) {
+  CLI::App* chunks = app.add_subcommand("chunks", "streams of decode chunks between two stages");
+  add_rounds(*chunks, options);
   chunks
       ->add_option("--case", options.cases,
                    "only these: rate, paced, wake, first-chunk, idle, memory; memory is measured when it is "
@@ -41,13 +47,7 @@ CLI::App* add_chunks(CLI::App& app, bench::ChunksOptions& options) {
 
 CLI::App* add_rdma(CLI::App& app, bench::RdmaOptions& options) {
   CLI::App* rdma = app.add_subcommand("rdma", "two engines over RDMA on this host, beside perftest");
-  rdma->add_flag("--json", options.json, "one JSON object a line");
-  rdma->add_option("--rounds", options.rounds, "of each measurement, in turn with its yardstick")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
-  rdma->add_option("--seconds", options.seconds_per_round, "about, for each round")
-      ->check(number_between(0.01, 60.0))
-      ->capture_default_str();
+  add_rounds(*rdma, options);
   rdma->add_option("--device", options.device, "such as mlx5_0; else the first");
   rdma->add_option("--size", options.sizes, "only these, for example 64KiB; else 8 bytes to 64 MiB")
       ->transform(CLI::AsSizeValue(false))
@@ -68,13 +68,7 @@ int bench_command(int argc, char** argv) {
   int partner = -1;
   app.add_option("--partner", partner)->group("");  // the second process of a bench
   CLI::App* handoff = app.add_subcommand("handoff", "two processes on one host, by route and size");
-  handoff->add_flag("--json", options.json, "one JSON object a line");
-  handoff->add_option("--rounds", options.rounds, "of each measurement, in turn with its yardstick")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
-  handoff->add_option("--seconds", options.seconds_per_round, "about, for each round")
-      ->check(number_between(0.01, 60.0))
-      ->capture_default_str();
+  add_rounds(*handoff, options);
   handoff->add_option("--case", options.cases,
                       "only these: eager-block, eager-spin, lease, read, zmq-ipc, zmq-tcp, idle");
   handoff
