@@ -15,7 +15,7 @@ constexpr const char* kOfTheFactory[] = {"open_device",         "query_device", 
 // All of a few, some of many.
 std::vector<int> some_of(int count) {
   std::vector<int> some;
-  for (int nth = 1; nth <= count; nth += nth < 6 ? 1 : count / 5) some.push_back(nth);
+  for (int nth = 1; nth <= count; nth += nth < 4 ? 1 : count / 3) some.push_back(nth);
   if (count > 0 && some.back() != count) some.push_back(count);
   return some;
 }

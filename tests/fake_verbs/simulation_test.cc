@@ -93,6 +93,57 @@ TEST_F(FakeVerbsSimulation, bytes_are_fetched_when_the_device_gets_to_them) {
   EXPECT_EQ(bytes_[kSize / 2], std::byte{2});
 }
 
+// On a queue pair that is connected to itself, as none of the backend takes inline bytes.
+TEST_F(FakeVerbsSimulation, inline_bytes_are_taken_when_they_are_posted) {
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = port_->sent();
+  wanted.recv_cq = port_->received();
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.cap = {
+      .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64};
+  const Handle<ibv_qp> pair(verbs_->create_qp(port_->domain(), &wanted), {verbs_});
+  ASSERT_TRUE(pair);
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.port_num = 1;
+  ASSERT_EQ(verbs_->modify_qp(pair.get(), &attributes,
+                              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+            0);
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.dest_qp_num = pair->qp_num;
+  attributes.ah_attr = port_->path_to(port_->rail());
+  ASSERT_EQ(verbs_->modify_qp(pair.get(), &attributes,
+                              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+            0);
+  attributes.qp_state = IBV_QPS_RTS;
+  ASSERT_EQ(verbs_->modify_qp(pair.get(), &attributes,
+                              IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
+            0);
+  control().pause(true);
+  ibv_sge into = half(1);
+  ibv_recv_wr receive{};
+  receive.sg_list = &into;
+  receive.num_sge = 1;
+  ibv_recv_wr* bad_receive = nullptr;
+  ASSERT_EQ(ibv_post_recv(pair.get(), &receive, &bad_receive), 0);
+  std::byte elsewhere[64] = {std::byte{1}};  // needs no registration
+  ibv_sge from{reinterpret_cast<std::uintptr_t>(elsewhere), sizeof elsewhere, 0};
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND;
+  send.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+  send.sg_list = &from;
+  send.num_sge = 1;
+  ibv_send_wr* bad_send = nullptr;
+  ASSERT_EQ(ibv_post_send(pair.get(), &send, &bad_send), 0);
+  elsewhere[0] = std::byte{2};
+  control().pause(false);
+  EXPECT_EQ(completion(false).byte_len, 64U);
+  EXPECT_EQ(bytes_[kSize / 2], std::byte{1});
+  EXPECT_EQ(completion(true).status, IBV_WC_SUCCESS);
+}
+
 TEST_F(FakeVerbsSimulation, a_device_without_a_receive_tries_again_for_a_while) {
   ASSERT_TRUE(send(half(0)).ok());
   EXPECT_EQ(completion(true).status, IBV_WC_RNR_RETRY_EXC_ERR);

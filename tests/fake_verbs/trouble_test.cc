@@ -220,6 +220,31 @@ TEST_F(FakeVerbsTrouble, an_endpoint_that_goes_between_answer_and_connection) {
   ASSERT_TRUE(until([&] { return control().waiting("modify_qp") == 0; }));
 }
 
+TEST_F(FakeVerbsTrouble, an_endpoint_that_goes_while_its_link_is_renewed_tells_its_peer) {
+  connect_with_regions({{"rdma_recovery_timeout_ms", "3600000"}});
+  send("hello");
+  ASSERT_TRUE(until([&] { return b_->events.messages.size() == 1; }));
+  control().hold("create_qp");
+  control().fail_request(1, IBV_WC_GENERAL_ERR, 1);
+  post_read(0);
+  ASSERT_TRUE(until([&] { return control().waiting("create_qp") == 1; }));
+  to_b_.reset();
+  control().release("create_qp");
+  ASSERT_TRUE(until([&] { return b_->events.lost.size() == 1; }));
+}
+
+TEST_F(FakeVerbsTrouble, a_slot_is_given_back_after_its_backend_has_gone) {
+  connect_with_regions();
+  std::vector<PayloadSlot> slots;
+  ASSERT_TRUE(until([&] {
+    slots.push_back(to_b_->reserve(100));
+    return slots.back().bytes.empty();
+  }));
+  ASSERT_GT(slots.size(), 1U);
+  a_->backend.reset();
+  to_b_->abandon(slots.front());
+}
+
 TEST_F(FakeVerbsTrouble, a_farewell_that_cannot_be_posted) {
   connect_with_regions();
   control().fail_call("post_send", 1, ENOMEM);

@@ -217,7 +217,7 @@ void Link::fail(const Error& reason) {
 void Link::end(const Error& reason) {
   if (phase_ == Phase::ended) return;
   base::log(LogLevel::debug, "rdma", peer_name(), ": ended: ", reason.message());
-  const bool tell = !pairs_.empty() && reason.code() != ErrorCode::unavailable;
+  const bool tell = reason.code() != ErrorCode::unavailable;
   error_ = reason;
   drop_pairs();
   dying_.clear();  // here and now: afterwards no byte of a transfer moves
