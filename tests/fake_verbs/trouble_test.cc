@@ -209,10 +209,12 @@ TEST_F(FakeVerbsTrouble, an_endpoint_that_goes_while_it_is_being_connected) {
 
 TEST_F(FakeVerbsTrouble, an_endpoint_that_goes_between_answer_and_connection) {
   make_sides();
+  control().hold("create_ah");
   to_b_ = a_->connect(*b_);
-  // Both ends' queue pairs are made, those of the called end connected: what comes next is ours.
-  ASSERT_TRUE(until([&] { return control().calls("create_ah") == 1; }));
-  ASSERT_TRUE(until([&] { return control().calls("create_ah") == 2; }));
+  ASSERT_TRUE(until([&] { return control().waiting("create_ah") == 1; }));
+  control().release("create_ah");
+  // The answer waits for our own look: what calls modify_qp next is we.
+  ASSERT_TRUE(drive({b_.get()}, [&] { return control().calls("create_ah") == 2; }));
   control().hold("modify_qp");
   ASSERT_TRUE(until([&] { return control().waiting("modify_qp") > 0; }));
   to_b_.reset();
