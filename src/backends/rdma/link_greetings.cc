@@ -75,18 +75,14 @@ void Link::retry(const Error& reason) {
 void Link::prepare(std::uint32_t attempt) {
   std::size_t port = 0;
   std::size_t count = 0;
-  std::vector<std::shared_ptr<QueuePair>> dying;
   {
     const std::lock_guard lock(mutex_);
     if (phase_ != Phase::preparing || attempt_ != attempt) return;
-    dying.swap(dying_);
+    dying_
+        .clear();  // from here on they move no byte; with the lock held, so that close() finds none that may
+    finish_failed_jobs();
     port = port_;
     count = caller_ ? 1 + host_.settings.queue_pairs : peer_end_.pairs.size();
-  }
-  dying.clear();  // from here on they move no byte
-  {
-    const std::lock_guard lock(mutex_);
-    finish_failed_jobs();
   }
   Status done = memory_->register_with(host_.ports[port]);
   if (done) {
