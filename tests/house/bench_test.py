@@ -95,13 +95,27 @@ class Handoff(unittest.TestCase):
                                   "eager-spin"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         with bench:
             children = pathlib.Path(f"/proc/{bench.pid}/task/{bench.pid}/children")
-            while len(seen := children.read_text().split()) < 2:  # the partner, and the yardstick's other process
+            ends = []
+            while len(ends) < 2:  # the partner, and the yardstick's other process, which comes and goes
                 self.assertIsNone(bench.poll())
-            ends = [os.pidfd_open(int(pid)) for pid in seen]
+                for end in ends:
+                    os.close(end)
+                ends = open_processes(children.read_text().split())
             bench.kill()
             for end in ends:
                 self.assertTrue(select.select([end], [], [], 60)[0], "it goes on")
                 os.close(end)
+
+
+def open_processes(pids):
+    """Of those that are still there."""
+    ends = []
+    for pid in pids:
+        try:
+            ends.append(os.pidfd_open(int(pid)))
+        except ProcessLookupError:
+            continue
+    return ends
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ import unittest
 
 import support
 
-PRESENT = ("g++", "cmake", "ninja-build", "ccache", "pkg-config", "libzmq3-dev", "cppzmq-dev", "libmsgpack-cxx-dev",
-           "libyaml-cpp-dev", "nlohmann-json3-dev", "libcli11-dev", "libgtest-dev", "libgmock-dev")
 MISSING = "libopus-dev"
+LINES = [line.split() for line in (support.ROOT / "scripts" / "packages").read_text().splitlines()]
+PRESENT = [words[1] for words in LINES if words[:1] == ["build"] and words[1] != MISSING]
 
 
 class Packages(unittest.TestCase):
