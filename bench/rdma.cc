@@ -97,7 +97,7 @@ class Initiator {
 
   // Several transfers are under way at once, as perftest keeps several requests.
   double mb_per_s(bool reads, std::uint64_t size, std::uint32_t batch, std::uint64_t count) {
-    constexpr std::uint64_t kUnderWay = 16;
+    constexpr std::uint64_t kUnderWay = 64;
     const auto pieces = pieces_of(size, batch);
     std::vector<Transfer> under_way(kUnderWay);
     const double start = now_us();
