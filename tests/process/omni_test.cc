@@ -345,7 +345,8 @@ TEST_F(Omni, active_stream_window_holds_back_what_is_beyond_it) {
     std::vector<std::string> arguments = with_stats(four);
     arguments.insert(arguments.end(), {"--set", std::string("active_stream_window=") + window});
     expect_done(serve(kQwen3, arguments), 4);
-    for (const auto& edge : statistics()["edges"]) EXPECT_EQ(edge["most_held"], held);
+    const nlohmann::json report = statistics();  // the loop below does not keep a temporary
+    for (const auto& edge : report["edges"]) EXPECT_EQ(edge["most_held"], held);
   }
 }
 
