@@ -78,7 +78,7 @@ constexpr KeySpec kExtra[] = {
     row("xgmi_num_events", kInteger, "Read by `xgmi` only.").by_default("64").between(1, kMaxCount),
     row("qp_per_transfer", kInteger, "Queue pairs, read by `rdma` only.").by_default("1").between(1, 16),
     row("post_batch_size", kInteger,
-        "Work requests posted at once, read by `rdma` only; -1 = its own choice.")
+        "Work requests posted at once, read by `rdma` only, 64 at most; -1 = its own choice.")
         .by_default("-1")
         .between(-1, 1024),
     row("gid_index", kInteger, "The port's address for `rdma`; else `MORI_IB_GID_INDEX`, else chosen.")
@@ -113,7 +113,9 @@ constexpr KeySpec kExtra[] = {
         .by_default("1MiB")
         .between(4096, 2147483648.0)
         .ours(),
-    row("num_worker_threads", kInteger, "Read by `rdma` only.").by_default("1").between(1, kMaxCount),
+    row("num_worker_threads", kInteger, "Accepted and not used: `rdma` needs none for its data.")
+        .by_default("1")
+        .between(1, kMaxCount),
     row("codec_chunk_frames", kInteger, "Codec frames in a chunk.").by_default("25").between(1, kMaxCount),
     row("codec_left_context_frames", kInteger, "Earlier frames that are sent again in front of a chunk.")
         .by_default("25")

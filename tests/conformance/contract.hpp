@@ -7,6 +7,17 @@
 
 namespace stagewire::conformance {
 
+inline WorkRequest request_of(Operation operation, const Registration& local, const RemoteRegion& remote,
+                              std::span<const Segment> segments, std::uint64_t id = 0) {
+  WorkRequest request;
+  request.id = id;
+  request.operation = operation;
+  request.local = &local;
+  request.remote = &remote;
+  request.segments = segments;
+  return request;
+}
+
 class Contract : public ::testing::TestWithParam<Subject> {
  protected:
   static BackendOptions small() {

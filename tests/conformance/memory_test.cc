@@ -6,16 +6,6 @@ namespace {
 
 using MemoryContract = Contract;
 
-WorkRequest request_of(Operation operation, const Registration& local, const RemoteRegion& remote,
-                       std::span<const Segment> segments) {
-  WorkRequest request;
-  request.operation = operation;
-  request.local = &local;
-  request.remote = &remote;
-  request.segments = segments;
-  return request;
-}
-
 // Both regions lie in the middle of larger mappings, at odd offsets; every byte around them is a canary.
 TEST_P(MemoryContract, R04_offsets_are_honoured_and_bytes_beside_are_untouched) {
   connect();

@@ -66,13 +66,7 @@ class FakeVerbs : public ::testing::Test {
   }
   static WorkRequest request_of(std::uint64_t id, Operation operation, const Registration& local,
                                 const RemoteRegion& remote, std::span<const Segment> segments) {
-    WorkRequest request;
-    request.id = id;
-    request.operation = operation;
-    request.local = &local;
-    request.remote = &remote;
-    request.segments = segments;
-    return request;
+    return conformance::request_of(operation, local, remote, segments, id);
   }
   /// Posts it, making progress while there is no room.
   void post(const WorkRequest& request) {

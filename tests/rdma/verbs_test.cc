@@ -37,13 +37,7 @@ class Verbs : public ::testing::Test {
   }
   Result<Posted> post(std::uint64_t id, Operation operation, const Registration& local,
                       const RemoteRegion& remote, std::span<const Segment> segments) {
-    WorkRequest request;
-    request.id = id;
-    request.operation = operation;
-    request.local = &local;
-    request.remote = &remote;
-    request.segments = segments;
-    return to_b_->post(request);
+    return to_b_->post(conformance::request_of(operation, local, remote, segments, id));
   }
   bool wait_for(std::size_t completions) {
     return drive({a_.get(), b_.get()}, [&] { return a_->events.completions.size() == completions; });

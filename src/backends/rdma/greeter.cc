@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 
 namespace stagewire::backends::rdma {
@@ -133,11 +134,10 @@ std::span<const std::byte> Greeter::on_received(const ibv_wc& completion) const 
   return {receive_buffer(completion.wr_id) + kHeader, completion.byte_len - kHeader};
 }
 
-// A datagram queue pair that takes no receives any more has been destroyed with its device: nothing is lost.
 void Greeter::take_back(const ibv_wc& completion) {
-  if (completion.status == IBV_WC_SUCCESS) {
-    static_cast<void>(post_receive(static_cast<std::uint32_t>(completion.wr_id)));
-  }
+  if (completion.status != IBV_WC_SUCCESS) return;  // flushed: the queue pair goes with its device
+  const Status posted = post_receive(static_cast<std::uint32_t>(completion.wr_id));
+  if (!posted) base::log(LogLevel::warning, "rdma", port_->name(), ": ", posted.error().message());
 }
 
 }  // namespace stagewire::backends::rdma

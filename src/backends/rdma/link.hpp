@@ -17,12 +17,10 @@
 
 #include <atomic>
 #include <deque>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "backend/completion_queue.hpp"
