@@ -30,7 +30,8 @@ Link::Link(LinkHost& host, Address peer)
       peer_(std::move(peer)),
       caller_(true),
       memory_(std::make_unique<LinkMemory>(kSmall, host.large)),
-      held_(kSmall.buffers) {
+      held_(kSmall.buffers),
+      transfers_(host.settings, host.completions, notify_later()) {
   for (std::uint32_t i = 0; i < host.large.buffers; ++i) free_buffers_.push_back(i);
   for (std::size_t i = 0; i < host.large.payloads; ++i) free_slots_.push_back(i);
 }
@@ -41,7 +42,8 @@ Link::Link(LinkHost& host, Address peer, const Call& call)
       caller_(false),
       peer_link_(call.end.link),
       memory_(std::make_unique<LinkMemory>(host.large, kSmall)),
-      held_(host.large.buffers) {
+      held_(host.large.buffers),
+      transfers_(host.settings, host.completions, notify_later()) {
   const auto* data = reinterpret_cast<const std::byte*>(call.address.data());
   peer_address_.assign(data, data + call.address.size());
   for (std::uint32_t i = 0; i < kSmall.buffers; ++i) free_buffers_.push_back(i);
@@ -49,6 +51,7 @@ Link::Link(LinkHost& host, Address peer, const Call& call)
 
 Link::~Link() {
   // Handles of queue pairs go before the memory that they use.
+  lanes_.clear();
   pairs_.clear();
   dying_.clear();
 }
@@ -102,7 +105,10 @@ void Link::came_up() {
   if (caller_) put_or_keep({FrameKind::begin, 0, 0, 0, {}});
   flush_pending();
   return_credits();
-  restart_jobs();
+  const std::size_t transfers = transfers_.count();
+  transfers_.restart();
+  note_ended(transfers);
+  for (std::size_t i = 1; i < pairs_.size(); ++i) lanes_.push_back({pairs_[i], port_, rail_});
   pump();
   wants_attention();
 }
@@ -139,6 +145,7 @@ bool Link::drained(base::TimePoint time) const {
 
 void Link::drop_pairs() {
   for (const auto& pair : pairs_) host_.router.remove(port_, pair->number());
+  lanes_.clear();
   std::move(pairs_.begin(), pairs_.end(), std::back_inserter(dying_));
   pairs_.clear();
   posted_receives_ = 0;
@@ -201,7 +208,7 @@ void Link::close() {
   const Error closed(ErrorCode::closed, "the endpoint was closed");
   for (const auto& entry : imports_) entry.second->end(Status(closed));
   imports_.clear();
-  if (phase_ != Phase::up || !jobs_.empty()) return end(closed);
+  if (phase_ != Phase::up || transfers_.count() > 0) return end(closed);
   phase_ = Phase::leaving;
   deadline_ = now() + kFarewell;
   await_sent();
@@ -222,7 +229,7 @@ void Link::end(const Error& reason) {
   drop_pairs();
   dying_.clear();  // here and now: afterwards no byte of a transfer moves
   phase_ = Phase::ended;
-  fail_jobs(reason);
+  transfers_.fail_all(reason);
   for (const auto& entry : imports_) entry.second->end(Status(reason));
   imports_.clear();
   pending_.clear();

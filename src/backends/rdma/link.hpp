@@ -11,8 +11,8 @@
 // sent again, transfers begin anew: nothing is lost, and nothing comes twice. A transfer that was refused by
 // the peer's device ends with that error instead. After Settings::recovery the link is lost.
 //
-// link.cc is its life, link_greetings.cc how queue pairs are made, link_frames.cc the frames, link_jobs.cc
-// the transfers.
+// link.cc is its life, link_greetings.cc how queue pairs are made, link_frames.cc the frames,
+// link_transfers.cc what it does with its transfers.
 #pragma once
 
 #include <atomic>
@@ -30,6 +30,7 @@
 #include "backends/rdma/queue_pair.hpp"
 #include "backends/rdma/registration.hpp"
 #include "backends/rdma/router.hpp"
+#include "backends/rdma/transfers.hpp"
 #include "base/clock.hpp"
 
 namespace stagewire::backends::rdma {
@@ -50,8 +51,6 @@ struct LinkHost {
   backend::Worker& worker;
   backend::WakeEvent& wake;
 };
-
-struct Chain;
 
 /// Thread-safe. "Progress" below is the thread that makes progress, one at a time.
 class Link : public std::enable_shared_from_this<Link> {
@@ -95,7 +94,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void abandon(const PayloadSlot& slot);
   Result<Posted> send(std::span<const std::byte> message, const PayloadSlot& slot, bool urgent);
 
-  // --- Transfers (link_jobs.cc) ---
+  // --- Transfers (link_transfers.cc) ---
   Result<Posted> post(const WorkRequest& request, const Import& remote);
 
  private:
@@ -113,7 +112,6 @@ class Link : public std::enable_shared_from_this<Link> {
   static constexpr std::size_t kNoSlot = ~std::size_t{0};
   static constexpr std::uint32_t kReserve =
       4;  ///< buffers of the peer that only `credits` and `bye` may take
-  static constexpr std::size_t kMaxJobs = 256;
   static constexpr std::size_t kMaxPending = 1024;
 
   /// A frame that was sent, until the peer's device has it.
@@ -121,7 +119,7 @@ class Link : public std::enable_shared_from_this<Link> {
     std::uint32_t buffer = 0;
     std::size_t slot = kNoSlot;
     std::uint32_t payload_size = 0;
-    std::uint64_t job = 0;  ///< whose notification it is
+    Transfers::Serial transfer = 0;  ///< whose notification it is
     bool bye = false;
     bool urgent = true;
   };
@@ -130,31 +128,9 @@ class Link : public std::enable_shared_from_this<Link> {
     FrameKind kind = FrameKind::begin;
     std::uint32_t number = 0;
     std::uint32_t error = 0;
-    std::uint64_t job = 0;
+    Transfers::Serial transfer = 0;
     std::vector<std::byte> message;
   };
-  /// Of a transfer: the bytes of one posting, by where they begin.
-  struct Part {
-    std::uint64_t number = 0;
-    std::size_t segment = 0;
-    std::uint64_t offset = 0;
-  };
-  struct Job {
-    std::uint64_t id = 0;
-    Operation operation = Operation::read;
-    const RdmaRegistration* local = nullptr;
-    std::uint64_t remote_base = 0;
-    std::vector<std::uint32_t> remote_keys;
-    std::vector<Segment> segments;
-    std::optional<std::uint32_t> notification;
-    std::size_t segment = 0;   ///< the next one to be posted
-    std::uint64_t offset = 0;  ///< in it
-    std::uint64_t next_part = 0;
-    std::vector<Part> under_way;
-    bool moved = false;           ///< every byte is there; the notification may be under way
-    std::optional<Error> failed;  ///< by the peer's device
-  };
-
   // link.cc; with mutex_ held:
   void break_off(const Error& reason);
   bool drained(base::TimePoint now) const;
@@ -185,7 +161,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::uint32_t credits() const;
   bool has_room(std::uint32_t reserve) const;
   bool put_frame(const FrameHeader& header, std::span<const std::byte> message, std::size_t slot, bool urgent,
-                 std::uint64_t job, std::uint32_t reserve);
+                 Transfers::Serial transfer, std::uint32_t reserve);
   void post_frame(Outgoing& frame);
   void put_or_keep(Pending pending);
   void flush_pending();
@@ -200,17 +176,10 @@ class Link : public std::enable_shared_from_this<Link> {
   void deliver(const ReceivedFrame& frame, std::uint32_t index, EventSink& sink);
   static void release_payload(void* link, std::uint32_t index);
 
-  // link_jobs.cc; with mutex_ held:
+  // link_transfers.cc; with mutex_ held:
+  Transfers::Moved notify_later();
   void pump();
-  bool post_pieces(std::uint64_t serial, Job& job);
-  std::uint32_t build_chain(Job& job, std::uint64_t serial, std::uint32_t most, Chain& chain) const;
-  void part_ended(const QueuePair::Posting& posting);
-  void job_advanced(std::uint64_t serial);
-  void finish_job(std::uint64_t serial, const Status& status);
-  void blame_job(const ibv_wc& completion, const std::string& text);
-  void restart_jobs();
-  void finish_failed_jobs();
-  void fail_jobs(const Error& reason);
+  void note_ended(std::size_t transfers_before);
 
   LinkHost& host_;
   const std::uint64_t id_ = random_number();
@@ -264,11 +233,8 @@ class Link : public std::enable_shared_from_this<Link> {
   // Imports.
   std::map<std::uint32_t, std::shared_ptr<Import>> imports_;  ///< not answered yet
   std::uint32_t next_import_ = 1;
-  // Transfers.
-  std::map<std::uint64_t, Job> jobs_;  ///< by serial number
-  std::deque<std::uint64_t> unposted_;
-  std::uint64_t next_job_ = 1;
-  std::size_t next_pair_ = 1;
+  Transfers transfers_;
+  std::vector<Lane> lanes_;  ///< of the queue pairs that carry data; none while they are not connected
 
   // Progress only.
   bool arrived_ = false;

@@ -37,13 +37,13 @@ bool Link::has_room(std::uint32_t reserve) const {
 
 // The payload, if any, lies in its slot already. False: no room, nothing has happened.
 bool Link::put_frame(const FrameHeader& header, std::span<const std::byte> message, std::size_t slot,
-                     bool urgent, std::uint64_t job, std::uint32_t reserve) {
+                     bool urgent, Transfers::Serial transfer, std::uint32_t reserve) {
   if (!is_up() || !has_room(reserve)) return false;
   Outgoing frame;
   frame.buffer = free_buffers_.back();
   frame.slot = slot;
   frame.payload_size = header.payload_size;
-  frame.job = job;
+  frame.transfer = transfer;
   frame.bye = header.kind == FrameKind::bye;
   // One that leaves little room wakes the peer in any case, so that it makes some.
   frame.urgent = urgent || credits() <= peer_end_.buffers / 2;
@@ -101,7 +101,7 @@ void Link::flush_pending() {
     header.error = next.error;
     const bool of_the_link = next.kind == FrameKind::bye || next.kind == FrameKind::begin;
     const std::uint32_t reserve = of_the_link ? 0 : kReserve;
-    if (!put_frame(header, next.message, kNoSlot, true, next.job, reserve)) return;
+    if (!put_frame(header, next.message, kNoSlot, true, next.transfer, reserve)) return;
     if (phase_ == Phase::ended) return;  // the last frame could not be posted: nothing is pending any more
     pending_.pop_front();
   }
@@ -116,7 +116,7 @@ void Link::acknowledge(std::size_t frames) {
     ++frames_acknowledged_;
     free_buffers_.push_back(frame.buffer);
     if (frame.slot != kNoSlot) free_slots_.push_back(frame.slot);
-    if (frame.job != 0) finish_job(frame.job, {});
+    if (frame.transfer != 0) transfers_.finish(frame.transfer, {});
     said_bye = said_bye || frame.bye;
   }
   if (said_bye) end(base::error(ErrorCode::closed, "the endpoint was closed"));
@@ -179,26 +179,28 @@ void Link::on_sent(const ibv_wc& completion, std::size_t pair, std::size_t& even
     const std::string text =
         base::text(host_.ports[port_]->verbs().wc_status_str(completion.status), " (",
                    static_cast<int>(completion.status), ", vendor error ", completion.vendor_err, ")");
-    if (pair > 0) blame_job(completion, text);
+    if (pair > 0) transfers_.blame(completion, peer_name(), text);
     ++events;
     return break_off(base::error(ErrorCode::unavailable, "queue pair ", completion.qp_num, ": ", text));
   }
   last_heard_ = base::steady_clock().now();
   const QueuePair::Posting posting = pairs_[pair]->take_completed();
+  const std::size_t transfers = transfers_.count();
   if (pair == 0) {
     if (posting.frames == 0) pinging_ = false;
     acknowledge(posting.frames);
     if (!is_up()) return;
     flush_pending();
   } else {
-    part_ended(posting);
+    transfers_.part_ended(posting);
     pump();
   }
+  note_ended(transfers);
   if (starved_ && has_room(kReserve)) {
     starved_ = false;
     ++events;
   }
-  if (!starved_ && jobs_.empty() && phase_ == Phase::up && std::exchange(awaits_sent_, false)) {
+  if (!starved_ && transfers_.count() == 0 && phase_ == Phase::up && std::exchange(awaits_sent_, false)) {
     host_.awaiting_sent.fetch_sub(1);
   }
 }

@@ -80,7 +80,9 @@ void Link::prepare(std::uint32_t attempt) {
     if (phase_ != Phase::preparing || attempt_ != attempt) return;
     dying_
         .clear();  // from here on they move no byte; with the lock held, so that close() finds none that may
-    finish_failed_jobs();
+    const std::size_t transfers = transfers_.count();
+    transfers_.finish_blamed();
+    note_ended(transfers);
     port = port_;
     count = caller_ ? 1 + host_.settings.queue_pairs : peer_end_.pairs.size();
   }

@@ -103,7 +103,7 @@ Status QueuePair::post(ibv_send_wr* first, const Posting& posting) {
   const int problem = ibv_post_send(pair_.get(), first, &bad);
   if (problem != 0) return base::system_error(port_->name() + ": posting to a queue pair", problem);
   used_ += posting.work_requests;
-  postings_.push_back(posting);
+  postings_[(first_posting_ + posting_count_++) % postings_.size()] = posting;
   return {};
 }
 
@@ -115,9 +115,10 @@ Status QueuePair::post_receive(ibv_recv_wr* request) {
 }
 
 QueuePair::Posting QueuePair::take_completed() {
-  STAGEWIRE_CHECK(!postings_.empty(), "a queue pair completes only what was posted to it");
-  const Posting posting = postings_.front();
-  postings_.pop_front();
+  STAGEWIRE_CHECK(posting_count_ > 0, "a queue pair completes only what was posted to it");
+  const Posting posting = postings_[first_posting_];
+  first_posting_ = (first_posting_ + 1) % postings_.size();
+  --posting_count_;
   used_ -= posting.work_requests;
   return posting;
 }

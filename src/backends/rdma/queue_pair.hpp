@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <vector>
 
 #include "backends/rdma/port.hpp"
 
@@ -22,8 +22,8 @@ class QueuePair {
   struct Posting {
     std::uint32_t work_requests = 0;
     std::uint32_t frames = 0;
-    std::uint64_t job = 0;
-    std::uint64_t part = 0;  ///< of the job
+    std::uint64_t transfer = 0;
+    std::uint64_t part = 0;  ///< of the transfer
   };
 
   static Result<std::unique_ptr<QueuePair>> create(std::shared_ptr<Port> port, const Depth& depth);
@@ -32,6 +32,7 @@ class QueuePair {
   QueuePair& operator=(const QueuePair&) = delete;
 
   std::uint32_t number() const { return pair_->qp_num; }
+  const Port& port() const { return *port_; }
 
   struct Remote {
     Rail rail;
@@ -53,7 +54,8 @@ class QueuePair {
   Posting take_completed();
 
  private:
-  QueuePair(std::shared_ptr<Port> port, const Depth& depth) : port_(std::move(port)), depth_(depth) {}
+  QueuePair(std::shared_ptr<Port> port, const Depth& depth)
+      : port_(std::move(port)), depth_(depth), postings_(depth.sends) {}
   Status to_init();
 
   const std::shared_ptr<Port> port_;
@@ -61,7 +63,9 @@ class QueuePair {
   bool has_entries_ = false;
   Handle<ibv_qp> pair_;
   std::uint32_t used_ = 0;
-  std::deque<Posting> postings_;
+  std::vector<Posting> postings_;  ///< a ring: each stands for a work request at least
+  std::size_t first_posting_ = 0;
+  std::size_t posting_count_ = 0;
 };
 
 }  // namespace stagewire::backends::rdma

@@ -54,6 +54,7 @@ Result<std::shared_ptr<const RegisteredRange>> RegionTable::range(
       return handle.error();
     }
     made->ports.push_back(port);
+    made->local_keys.push_back((*handle)->lkey);
     made->handles.push_back(std::move(*handle));
   }
   std::erase_if(ranges_, [&](const auto& entry) { return entry.first != name && entry.second.expired(); });

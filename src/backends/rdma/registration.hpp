@@ -18,6 +18,7 @@ namespace stagewire::backends::rdma {
 struct RegisteredRange {
   std::vector<std::shared_ptr<Port>> ports;  ///< outlive the handles below
   std::vector<Handle<ibv_mr>> handles;       ///< one for each port
+  std::vector<std::uint32_t> local_keys;     ///< of the handles
 };
 
 /// Which regions peers may ask for.
@@ -54,7 +55,8 @@ class RdmaRegistration final : public Registration {
   std::span<const std::byte> remote_key() const override { return packed_key_; }
 
   const MemoryRegion& memory() const { return memory_; }
-  std::uint32_t local_key(std::size_t port) const { return range_->handles[port]->lkey; }
+  /// One for each port.
+  std::span<const std::uint32_t> local_keys() const { return range_->local_keys; }
 
  private:
   RdmaRegistration(std::shared_ptr<RegionTable> table, std::shared_ptr<const RegisteredRange> range,
