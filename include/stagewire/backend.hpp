@@ -172,8 +172,11 @@ class EventSink {
   using PeerToken = std::uint64_t;
   virtual ~EventSink() = default;
   /// A peer connected; `peer_address` are the bytes of its own Backend::address(). Each connection that a
-  /// peer makes arrives anew: two endpoints of one peer are two tokens.
-  virtual PeerToken on_peer_arrived(std::span<const std::byte> peer_address) = 0;
+  /// peer makes arrives anew: two endpoints of one peer are two tokens. `engine_key`: who it is, from a
+  /// backend whose peers say so when they connect; empty from one that carries their hello as a message. The
+  /// former promises that no byte of a peer lands in a region whose Registration has been destroyed, whether
+  /// the peer is lost or not.
+  virtual PeerToken on_peer_arrived(std::span<const std::byte> peer_address, std::string_view engine_key) = 0;
   virtual void on_completion(Completion&& completion) = 0;
   virtual void on_notification(PeerToken peer, std::uint32_t notification) = 0;
   virtual void on_message(PeerToken peer, std::span<const std::byte> message, MessagePayload payload) = 0;
@@ -219,7 +222,8 @@ class Backend {
 
 /// Options that reach every backend's factory; each takes what is its own.
 struct BackendOptions {
-  std::string engine_key;                     ///< in messages and logs
+  std::string engine_key;                     ///< who we are, for peers, messages and logs
+  std::string host;                           ///< numeric address for those that listen on a port of their own
   std::size_t message_ring_size = 64 * 1024;  ///< bytes for each peer's messages to us
   std::size_t payload_slot_size = 8 * 1024;   ///< bytes of one eager payload at most
   std::size_t payload_slots = 128;            ///< how many each peer may have under way

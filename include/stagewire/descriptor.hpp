@@ -3,6 +3,11 @@
 // pack() writes MORI-IO's form: a msgpack array of the fields in MORI's order, ours appended after its last.
 // A MORI engine ignores the appended ones; unpack() accepts an array that ends early (missing fields keep
 // their defaults) and ignores elements after the last it knows. docs/protocol.md has the table.
+//
+// What MORI's engines need of each other is in their own fields. So the backend that speaks to them, `mori`,
+// has for its address an EngineDesc in their form, and for its remote key a MemoryDesc in their form: pack()
+// shows MORI's engines the host and port of that address, and unpack() of bytes that one of them wrote makes
+// these bytes the address, or the remote key, for `mori`.
 #pragma once
 
 #include <array>

@@ -34,6 +34,7 @@ struct MemoryRegion {
   int fd = -1;                  ///< file that backs the memory (a sealed memfd), -1 when there is none;
                                 ///< borrowed: stays open as long as the region is registered
   std::uint64_t fd_offset = 0;  ///< where `data` lies in that file, bytes
+  std::uint32_t id = 0;         ///< what the engine's descriptors call it; IOEngine fills it in
 };
 
 }  // namespace stagewire

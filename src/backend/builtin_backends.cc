@@ -11,6 +11,8 @@ constexpr std::array kBackends = {
     BuiltinBackend{"local", backends::create_local, "engines of the same process", true},
     BuiltinBackend{"shm", backends::create_shm, "processes of one host, host memory", true},
     BuiltinBackend{"rdma", backends::create_rdma, "InfiniBand and RoCE between hosts", true},
+    BuiltinBackend{"mori", backends::create_mori,
+                   "MORI-IO's engines over InfiniBand and RoCE, by their protocol", false, true},
     BuiltinBackend{"xgmi", nullptr, "peer copies between AMD GPUs; use shm for host memory", false},
     BuiltinBackend{"cuda_ipc", nullptr, "peer copies between NVIDIA GPUs; use shm for host memory", false},
     BuiltinBackend{"ucx", nullptr, "TCP and whatever else UCX reaches; use shm on one host", false},

@@ -15,6 +15,7 @@ namespace stagewire::backends {
 Result<std::unique_ptr<Backend>> create_local(const BackendOptions& options);
 Result<std::unique_ptr<Backend>> create_shm(const BackendOptions& options);
 Result<std::unique_ptr<Backend>> create_rdma(const BackendOptions& options);
+Result<std::unique_ptr<Backend>> create_mori(const BackendOptions& options);
 Result<std::unique_ptr<Backend>> create_fault(const BackendOptions& options);
 
 }  // namespace stagewire::backends
@@ -28,6 +29,7 @@ struct BuiltinBackend {
   Factory create;         ///< nullptr: this build does not have it
   std::string_view note;  ///< one line: what it is, or what takes its place
   bool automatic;         ///< tried when the user names no backends
+  bool listens = false;   ///< on a port of its own: wants BackendOptions::host
 };
 
 /// Every known name, in order of preference.

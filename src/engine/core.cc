@@ -111,6 +111,21 @@ Status Core::open() {
   return {};
 }
 
+// Backends that listen do so where the control plane will.
+Status Core::choose_host_for_listeners(BackendOptions& options) {
+  const IOEngineConfig& config = options_.engine;
+  for (const auto& builtin : backend::builtin_backends()) {
+    const bool wanted =
+        std::find(config.backends.begin(), config.backends.end(), builtin.name) != config.backends.end();
+    hears_strangers_ = hears_strangers_ || (wanted && builtin.listens);
+  }
+  if (!hears_strangers_) return {};
+  auto host = control::choose_listen_address(config.host, false);
+  if (!host) return host.error();
+  options.host = std::move(*host);
+  return {};
+}
+
 Status Core::open_backends() {
   const IOEngineConfig& config = options_.engine;
   BackendOptions options;
@@ -118,6 +133,7 @@ Status Core::open_backends() {
   options.fault_spec = config.fault_spec;
   options.settings = config.backend_settings;
   const bool wanted_by_name = !config.backends.empty();
+  if (Status chosen = choose_host_for_listeners(options); !chosen) return chosen;
   std::vector<std::string> names = config.backends;
   for (const auto& builtin : backend::builtin_backends()) {
     if (!wanted_by_name && builtin.automatic) names.emplace_back(builtin.name);

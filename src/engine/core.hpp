@@ -161,6 +161,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   explicit Core(CoreOptions options);
   Status open();
+  Status choose_host_for_listeners(BackendOptions& options);
   Status open_backends();
   bool end_transfers(const Error& reason);
 
@@ -194,7 +195,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void open_route(Peer& peer);
   DialPtr find_dial(control::DialId id);
   wire::Hello hello(bool wants_reply);
-  EventSink::PeerToken arrived(std::span<const std::byte> address);
+  EventSink::PeerToken arrived(std::string_view engine_key);
   void arrived_message(EventSink::PeerToken token, std::span<const std::byte> bytes, MessagePayload payload);
   void arrived_lost(EventSink::PeerToken token, const Error& reason);
   void connection_ended(EventSink::PeerToken token);
@@ -234,6 +235,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::thread thread_;
   std::atomic<std::thread::id> loop_thread_{};
   std::atomic<bool> closed_{false};
+  bool hears_strangers_ = false;  ///< a backend takes peers that nobody has registered; constant after open()
   std::atomic<bool> stopping_{false};
 
   std::mutex progress_mutex_;
@@ -249,8 +251,9 @@ class Core : public std::enable_shared_from_this<Core> {
   std::mutex mutex_;
   std::unordered_map<std::string, PeerPtr> peers_;  ///< by engine key
   EarlierInstances earlier_;
-  std::unordered_map<EventSink::PeerToken, PeerPtr> arrived_;  ///< nullptr = has not said hello
-  std::set<EventSink::PeerToken> connections_;                 ///< not closed by the peer
+  std::unordered_map<EventSink::PeerToken, PeerPtr> arrived_;    ///< nullptr = has not said hello
+  std::unordered_map<EventSink::PeerToken, std::string> named_;  ///< peers that never will: their keys
+  std::set<EventSink::PeerToken> connections_;                   ///< not closed by the peer
   EventSink::PeerToken next_token_ = 1;
   std::unordered_map<control::DialId, DialPtr> dials_;
   std::unordered_map<control::CallerId, PeerPtr> callers_;

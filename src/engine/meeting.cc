@@ -33,6 +33,11 @@ std::vector<std::byte> encoded(const wire::Message& message) {
   return bytes;
 }
 
+// MORI-IO's engines have no instance: one of them is another when anything about it is.
+bool is_same_instance(const EngineDesc& known, const EngineDesc& desc) {
+  return known.instance_id == desc.instance_id && (desc.instance_id != 0 || known == desc);
+}
+
 bool has_endpoint(Peer& peer) {
   const std::lock_guard lock(peer.mutex);
   return peer.endpoint != nullptr;
@@ -247,7 +252,7 @@ PeerPtr Core::add_peer(const EngineDesc& desc) {
   {
     std::unique_lock lock(mutex_);
     PeerPtr& place = peers_[desc.key];
-    if (place && place->desc.instance_id == desc.instance_id) {
+    if (place && is_same_instance(place->desc, desc)) {
       peer = place;
       lock.unlock();
       open_route(*peer);  // whoever added it may not have come to that yet
@@ -259,7 +264,7 @@ PeerPtr Core::add_peer(const EngineDesc& desc) {
     peer->backends = backends_;
     peer->desc = desc;
   }
-  forget_inbound(desc.key);
+  if (replaced || desc.instance_id != 0) forget_inbound(desc.key);
   if (replaced) {
     drop_peer(replaced, base::error(ErrorCode::unavailable, desc.key, " was restarted"));
   }
@@ -311,6 +316,7 @@ void Core::open_route(Peer& peer) {
     peer.endpoint = std::move(*endpoint);
     peer.route_reason =
         base::text(backend->name(), ": reaches ", peer.desc.key, " (pid ", peer.desc.pid, ")", refused);
+    if (backend->capabilities().max_message_size == 0) return;  // whoever it is hears nothing this way
     peer.outbox.push_back({greeting, {}, true});
     note_busy(peer);
     wake_loop();
@@ -364,9 +370,13 @@ void Core::greet_again(const DialPtr& dial) {
   });
 }
 
-EventSink::PeerToken Core::arrived(std::span<const std::byte>) {
+EventSink::PeerToken Core::arrived(std::string_view engine_key) {
   const std::lock_guard lock(mutex_);
   const EventSink::PeerToken token = next_token_++;
+  if (!engine_key.empty()) {
+    named_[token] = engine_key;
+    return token;
+  }
   arrived_[token] = nullptr;
   connections_.insert(token);
   return token;
@@ -424,6 +434,14 @@ void Core::took_leave(const PeerPtr& peer) {
 }
 
 void Core::arrived_lost(EventSink::PeerToken token, const Error& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto named = named_.find(token); named != named_.end()) {
+      base::log(LogLevel::debug, "engine", named->second, " has gone: ", reason.message());
+      named_.erase(named);
+      return;
+    }
+  }
   // Whoever was sent away for breaking the protocol may live on, with our memory mapped.
   if (reason.code() == ErrorCode::unavailable) connection_ended(token);
   PeerPtr peer;

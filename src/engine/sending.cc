@@ -26,7 +26,10 @@ void Core::send(Peer& peer, const wire::Message& message, const PayloadSlot& slo
     if (!slot.bytes.empty() && peer.endpoint) peer.endpoint->abandon(slot);
     return;
   }
-  if (!peer.endpoint) return send_over_control(peer, copy_of(bytes));
+  if (!peer.endpoint || peer.backend->capabilities().max_message_size == 0) {
+    if (peer.dial != 0 || !peer.caller.empty()) send_over_control(peer, copy_of(bytes));
+    return;  // else it is one that hears nothing of ours, such as an engine of MORI-IO's
+  }
   if (peer.outbox.empty()) {
     const auto posted = peer.endpoint->send(bytes, slot, urgent);
     if (posted && *posted != Posted::full) return;

@@ -8,7 +8,9 @@ namespace stagewire::engine {
 class Core::Events final : public EventSink {
  public:
   explicit Events(Core& core) : core_(core) {}
-  PeerToken on_peer_arrived(std::span<const std::byte> address) override { return core_.arrived(address); }
+  PeerToken on_peer_arrived(std::span<const std::byte>, std::string_view engine_key) override {
+    return core_.arrived(engine_key);
+  }
   void on_completion(Completion&& completion) override { core_.complete(std::move(completion)); }
   void on_notification(PeerToken peer, std::uint32_t id) override { core_.notified(peer, id); }
   void on_message(PeerToken peer, std::span<const std::byte> message, MessagePayload payload) override {

@@ -179,9 +179,10 @@ Result<std::shared_ptr<LocalRegion>> Core::register_region(const MemoryRegion& r
   desc.kind = region.kind;
   desc.instance_id = desc_.instance_id;
   desc.access = access;
+  local->region.id = desc.id = transfers_.next_region.fetch_add(1);
   std::string refused;
   for (auto& backend : *backends_) {
-    auto registration = backend->register_region(region, access);
+    auto registration = backend->register_region(local->region, access);
     if (!registration) {
       refused +=
           base::text(refused.empty() ? "" : "; ", backend->name(), ": ", registration.error().message());
@@ -201,7 +202,6 @@ Result<std::shared_ptr<LocalRegion>> Core::register_region(const MemoryRegion& r
               static_cast<const void*>(region.data), " cannot be reached over every backend: ", refused);
   }
   const std::lock_guard lock(transfers_.mutex);
-  desc.id = transfers_.next_region++;
   transfers_.regions[desc.id] = local;
   return local;
 }
@@ -402,17 +402,27 @@ void Core::fail_transfers_of(Peer& peer, const Error& reason) {
 }
 
 void Core::notified(EventSink::PeerToken token, std::uint32_t id) {
-  PeerPtr peer;
+  std::string key;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = arrived_.find(token); found != arrived_.end()) peer = found->second;
+    if (const auto found = arrived_.find(token); found != arrived_.end() && found->second) {
+      key = found->second->desc.key;
+    } else if (const auto named = named_.find(token); named != named_.end()) {
+      key = named->second;
+    }
   }
-  if (!peer) return;
+  if (key.empty()) return;
   const std::lock_guard lock(transfers_.mutex);
-  TransferTable::Inbound& inbound = transfers_.inbound[peer->desc.key];
+  // Keys of strangers are whatever they say.
+  if (transfers_.inbound.size() >= TransferTable::kMaxInboundPeers && !transfers_.inbound.contains(key)) {
+    base::log(LogLevel::warning, "engine", "notification ", id, " of ", key,
+              " dropped: ", transfers_.inbound.size(), " other engines have sent some");
+    return;
+  }
+  TransferTable::Inbound& inbound = transfers_.inbound[key];
   if (inbound.ids.size() >= TransferTable::kMaxInbound) {
-    base::log(LogLevel::warning, "engine", "notification ", id, " of ", peer->desc.key,
-              " dropped: ", inbound.ids.size(), " have not been popped");
+    base::log(LogLevel::warning, "engine", "notification ", id, " of ", key, " dropped: ", inbound.ids.size(),
+              " have not been popped");
     return;
   }
   inbound.ids.insert(id);
@@ -441,28 +451,28 @@ Status Core::wait_inbound(std::string_view peer_key, std::uint32_t id, base::Dea
   const PeerPtr peer = find_peer(peer_key);
   while (true) {
     if (pop_inbound(peer_key, id)) return {};
-    if (!peer) {
+    if (!peer && !hears_strangers_) {
       return base::error(ErrorCode::unavailable, "notification ", id, ": ", peer_key,
                          " is not a known engine");
     }
     base::Event event;
     {
       const std::lock_guard lock(transfers_.mutex);
-      TransferTable::Inbound& inbound = transfers_.inbound[peer->desc.key];
+      TransferTable::Inbound& inbound = transfers_.inbound[std::string(peer_key)];
       if (inbound.ids.contains(id)) continue;
       inbound.waiters.emplace(id, &event);
     }
     // Looked at after the event is in the table, where the peer's loss rings it.
-    const bool rung = peer->lost || wait(event, deadline);
+    const bool rung = (peer && peer->lost) || wait(event, deadline);
     bool arrived = false;
     {
       const std::lock_guard lock(transfers_.mutex);
-      TransferTable::Inbound& inbound = transfers_.inbound[peer->desc.key];
+      TransferTable::Inbound& inbound = transfers_.inbound[std::string(peer_key)];
       std::erase_if(inbound.waiters, [&](const auto& entry) { return entry.second == &event; });
       arrived = inbound.ids.contains(id);
     }
     if (arrived) continue;
-    if (peer->lost) {
+    if (peer && peer->lost) {
       return base::error(ErrorCode::unavailable, "notification ", id, ": ", peer_key,
                          " was lost before it came");
     }

@@ -116,6 +116,7 @@ class TransferImpl final : public TransferStatus, public std::enable_shared_from
 /// The engine's transfers, regions and inbound notifications.
 struct TransferTable {
   static constexpr std::size_t kMaxInbound = 65'536;  ///< notifications that nobody has popped, for each peer
+  static constexpr std::size_t kMaxInboundPeers = 4096;
 
   struct Inbound {
     std::multiset<std::uint32_t> ids;
@@ -127,7 +128,7 @@ struct TransferTable {
   EventList quiet_waiters;                                                  ///< for `posted` to become empty
   std::uint64_t next_work = 1;
   std::unordered_map<std::uint32_t, std::shared_ptr<LocalRegion>> regions;
-  std::uint32_t next_region = 0;
+  std::atomic<std::uint32_t> next_region{0};
   std::atomic<std::uint32_t> next_id{1};
   std::map<std::string, Inbound, std::less<>> inbound;  ///< by peer key
 };

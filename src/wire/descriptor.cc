@@ -1,6 +1,7 @@
 #include "stagewire/descriptor.hpp"
 
 #include <limits>
+#include <optional>
 
 #include "base/msgpack_writer.hpp"
 #include "wire/field_reader.hpp"
@@ -38,6 +39,21 @@ void read_text(wire::FieldReader& fields, std::string_view field, std::string& v
   fields.text(field, value, 0, kMaxTextSize);
 }
 
+constexpr const char* kMori = "mori";
+// MORI's engines without RDMA say port 1 (or 0): nothing listens there.
+constexpr int kMoriPortOfNobody = 1;
+
+// The engine as MORI's engines reach it, when they do.
+std::optional<EngineDesc> shown_to_mori(const EngineDesc& desc) {
+  if (desc.instance_id == 0) return std::nullopt;
+  for (const BackendBlob& blob : desc.addresses) {
+    if (blob.backend != kMori) continue;
+    auto shown = EngineDesc::unpack(blob.bytes);
+    if (shown) return std::move(*shown);
+  }
+  return std::nullopt;
+}
+
 Status check_size(std::string_view what, std::span<const std::byte> bytes) {
   if (bytes.size() <= wire::kMaxDescriptorSize) return {};
   return base::error(ErrorCode::corrupt, what, ": ", bytes.size(), " bytes, allowed are ",
@@ -50,15 +66,20 @@ std::vector<std::byte> EngineDesc::pack() const {
   std::vector<std::byte> out;
   base::VectorSink sink(out);
   Packer packer(sink);
-  packer.pack_array(8);
+  const std::optional<EngineDesc> shown = shown_to_mori(*this);
+  packer.pack_array(shown ? 10 : 8);
   base::pack_text(packer, key);
   base::pack_text(packer, node_id);
   base::pack_text(packer, hostname);
-  base::pack_text(packer, host);
-  packer.pack(port);
+  base::pack_text(packer, shown ? shown->host : host);
+  packer.pack(shown ? shown->port : port);
   packer.pack(pid);
   packer.pack(instance_id);
   pack_blobs(packer, addresses);
+  if (shown) {
+    base::pack_text(packer, host);
+    packer.pack(port);
+  }
   return out;
 }
 
@@ -75,7 +96,12 @@ Result<EngineDesc> EngineDesc::unpack(std::span<const std::byte> bytes) {
   fields.number("pid", desc.pid);
   fields.number("instance_id", desc.instance_id);
   read_blobs(fields, "addresses", desc.addresses);
+  read_text(fields, "control host", desc.host);
+  fields.number("control port", desc.port, 0, 65535);
   if (Status status = fields.close(); !status) return status.error();
+  if (desc.instance_id == 0 && desc.addresses.empty() && desc.port > kMoriPortOfNobody) {
+    desc.addresses.push_back({kMori, {bytes.begin(), bytes.end()}});
+  }
   return desc;
 }
 
@@ -131,6 +157,9 @@ Result<MemoryDesc> MemoryDesc::unpack(std::span<const std::byte> bytes) {
   fields.enumeration("access", desc.access, Access::remote_read_write);
   read_blobs(fields, "remote_keys", desc.remote_keys);
   if (Status status = fields.close(); !status) return status.error();
+  if (desc.instance_id == 0 && desc.remote_keys.empty() && desc.size > 0) {
+    desc.remote_keys.push_back({kMori, {bytes.begin(), bytes.end()}});
+  }
   return desc;
 }
 

@@ -44,10 +44,38 @@ MemoryDesc memory() {
 TEST(Descriptor, reads_what_mori_writes) {
   const auto read_engine = EngineDesc::unpack(from_hex("96" + kMoriEngine));
   ASSERT_TRUE(read_engine.ok()) << read_engine.error().to_string();
-  EXPECT_EQ(*read_engine, engine());
+  EngineDesc seen = engine();
+  seen.addresses = {{"mori", from_hex("96" + kMoriEngine)}};
+  EXPECT_EQ(*read_engine, seen);
+  EXPECT_EQ(EngineDesc::unpack(seen.pack()).value(), seen) << "it can be handed on";
   const auto read_memory = MemoryDesc::unpack(from_hex("9f" + kMoriMemory));
   ASSERT_TRUE(read_memory.ok()) << read_memory.error().to_string();
-  EXPECT_EQ(*read_memory, memory());
+  MemoryDesc region = memory();
+  region.remote_keys = {{"mori", from_hex("9f" + kMoriMemory)}};
+  EXPECT_EQ(*read_memory, region);
+  EXPECT_EQ(MemoryDesc::unpack(region.pack()).value(), region);
+}
+
+TEST(Descriptor, an_engine_of_moris_without_rdma_has_no_address) {
+  EngineDesc desc = engine();
+  desc.port = 1;
+  EXPECT_TRUE(EngineDesc::unpack(desc.pack()).value().addresses.empty());
+}
+
+// MORI's engines look at the first fields only: there they find the port that speaks their protocol.
+TEST(Descriptor, moris_engines_are_shown_the_port_that_is_theirs) {
+  EngineDesc shown = engine();
+  EngineDesc desc = engine();
+  desc.host = "10.9.9.9";
+  desc.port = 50051;
+  desc.instance_id = 7;
+  desc.addresses = {{"rdma", from_hex("01")}, {"mori", shown.pack()}};
+  const auto bytes = desc.pack();
+  EXPECT_EQ(
+      to_hex(std::vector(bytes.begin() + 1,
+                         bytes.begin() + 1 + static_cast<std::ptrdiff_t>(from_hex(kMoriEngine).size()))),
+      to_hex(from_hex(kMoriEngine)));
+  EXPECT_EQ(EngineDesc::unpack(bytes).value(), desc);
 }
 
 TEST(Descriptor, writes_moris_fields_first_then_ours) {
@@ -74,6 +102,7 @@ TEST(Descriptor, negative_and_large_numbers_survive) {
   region.numa_node = INT32_MAX;
   region.data = 0;
   region.size = UINT64_MAX;
+  region.instance_id = 1;
   region.fabric_offset = UINT64_MAX;
   EXPECT_EQ(MemoryDesc::unpack(region.pack()).value(), region);
 }
@@ -85,9 +114,9 @@ TEST(Descriptor, a_shorter_array_keeps_defaults_and_a_longer_one_is_read) {
   only_key.key = "target";
   EXPECT_EQ(*shorter, only_key);
   EXPECT_EQ(EngineDesc::unpack(from_hex("90")).value(), EngineDesc());
-  const auto longer = EngineDesc::unpack(from_hex("9a" + kMoriEngine + "00 90 a178 92c0c0"));
+  const auto longer = EngineDesc::unpack(from_hex("9c" + kMoriEngine + "00 90 a0 00 a178 92c0c0"));
   ASSERT_TRUE(longer.ok()) << longer.error().to_string();
-  EXPECT_EQ(*longer, engine());
+  EXPECT_EQ(longer->key, "target");
 }
 
 void expect_corrupt(const Status& status, const std::string& words) {

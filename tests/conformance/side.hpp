@@ -60,8 +60,9 @@ class Recorder final : public EventSink {
     Error reason;
   };
 
-  PeerToken on_peer_arrived(std::span<const std::byte> peer_address) override {
+  PeerToken on_peer_arrived(std::span<const std::byte> peer_address, std::string_view engine_key) override {
     arrived.push_back(bytes_of(peer_address));
+    keys.emplace_back(engine_key);
     return arrived.size();
   }
   void on_completion(Completion&& completion) override { completions.push_back(std::move(completion)); }
@@ -76,6 +77,7 @@ class Recorder final : public EventSink {
   void on_peer_lost(PeerToken peer, const Error& reason) override { lost.push_back({peer, reason}); }
 
   std::vector<Bytes> arrived;
+  std::vector<std::string> keys;  ///< of those that arrived
   std::vector<Completion> completions;
   std::vector<std::pair<PeerToken, std::uint32_t>> notifications;
   std::vector<Message> messages;

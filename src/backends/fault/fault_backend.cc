@@ -47,8 +47,9 @@ MessagePayload copy_of(const MessagePayload& payload) {
 
 }  // namespace
 
-EventSink::PeerToken FaultSink::on_peer_arrived(std::span<const std::byte> peer_address) {
-  return outer_->on_peer_arrived(peer_address);
+EventSink::PeerToken FaultSink::on_peer_arrived(std::span<const std::byte> peer_address,
+                                                std::string_view engine_key) {
+  return outer_->on_peer_arrived(peer_address, engine_key);
 }
 
 void FaultSink::on_peer_lost(PeerToken peer, const Error& reason) {

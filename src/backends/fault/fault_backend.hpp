@@ -23,7 +23,7 @@ class FaultSink final : public EventSink {
         completion_dice_(spec, 3) {}
 
   void set_outer(EventSink* outer) { outer_ = outer; }
-  PeerToken on_peer_arrived(std::span<const std::byte> peer_address) override;
+  PeerToken on_peer_arrived(std::span<const std::byte> peer_address, std::string_view engine_key) override;
   void on_completion(Completion&& completion) override;
   void on_notification(PeerToken peer, std::uint32_t notification) override;
   void on_message(PeerToken peer, std::span<const std::byte> message, MessagePayload payload) override;

@@ -11,7 +11,7 @@ namespace {
 
 class Numbers final : public EventSink {
  public:
-  PeerToken on_peer_arrived(std::span<const std::byte>) override { return 1; }
+  PeerToken on_peer_arrived(std::span<const std::byte>, std::string_view) override { return 1; }
   void on_completion(Completion&& completion) override { completions.push_back(std::move(completion)); }
   void on_notification(PeerToken, std::uint32_t) override {}
   void on_message(PeerToken, std::span<const std::byte> message, MessagePayload) override {

@@ -156,7 +156,7 @@ std::size_t Core::deliver(EventSink& sink) {
         link.remove(item.bytes.size());
       switch (item.kind) {
         case Item::Kind::arrived:
-          link.token = sink.on_peer_arrived(link.sender_address);
+          link.token = sink.on_peer_arrived(link.sender_address, {});
           break;
         case Item::Kind::message:
           sink.on_message(link.token, item.bytes, std::move(item.payload));

@@ -35,6 +35,8 @@
 
 namespace stagewire::backends::rdma {
 
+class Link;
+
 /// What all links of a backend share. Outlives every link that has not ended.
 struct LinkHost {
   const Settings& settings;
@@ -42,7 +44,7 @@ struct LinkHost {
   const std::vector<std::unique_ptr<Greeter>>& greeters;  ///< one for each port
   const std::vector<std::byte>& address;                  ///< our own, packed
   Shape large;                                            ///< from the caller to the one that is called
-  Router& router;
+  Router<Link>& router;
   RegionTable& regions;
   backend::CompletionQueue& completions;
   std::atomic<int>& awaiting_sent;  ///< links that have to be woken by what was sent

@@ -252,7 +252,7 @@ void Link::on_received(const ibv_wc& completion, EventSink& sink, std::size_t& e
   }
   if (arrives) {
     arrived_ = true;
-    token_ = sink.on_peer_arrived(peer_address_);
+    token_ = sink.on_peer_arrived(peer_address_, {});
   }
   deliver(frame, index, sink);
 }

@@ -116,7 +116,7 @@ Result<std::vector<std::shared_ptr<QueuePair>>> Link::make_pairs(std::size_t por
   };
   // Frames, and a probe of an idle link.
   const QueuePair::Depth frames{depth(memory_->outbound().buffers + 1), depth(memory_->inbound().buffers), 3};
-  const QueuePair::Depth data{depth(256), 1, static_cast<std::uint32_t>(std::clamp(limits.segments, 1, 4))};
+  const QueuePair::Depth data{depth(256), 1, Transfers::segments_of(limits)};
   std::vector<std::shared_ptr<QueuePair>> pairs;
   for (std::size_t i = 0; i < count; ++i) {
     auto pair = QueuePair::create(host_.ports[port], i == 0 ? frames : data);

@@ -179,7 +179,9 @@ ibv_ah_attr Port::path_to(const Rail& rail) const {
   path.port_num = number_;
   path.dlid = static_cast<std::uint16_t>(rail.lid);
   path.sl = settings_.service_level;
-  path.is_global = 1;
+  // An InfiniBand peer may be known by its LID alone.
+  path.is_global =
+      ethernet_ || std::any_of(rail.gid.begin(), rail.gid.end(), [](auto byte) { return byte != 0; });
   std::copy_n(rail.gid.begin(), sizeof path.grh.dgid.raw, path.grh.dgid.raw);
   path.grh.hop_limit = 64;
   path.grh.traffic_class = settings_.traffic_class;

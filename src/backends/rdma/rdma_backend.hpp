@@ -21,10 +21,6 @@
 
 namespace stagewire::backends::rdma {
 
-/// Every active port that the settings let through, in their order. `unsupported` when there is none, with
-/// what each device lacks.
-Result<std::vector<std::shared_ptr<Port>>> open_ports(const Settings& settings);
-
 class RdmaBackend final : public Backend {
  public:
   static Result<std::unique_ptr<Backend>> create(const BackendOptions& options);
@@ -73,7 +69,7 @@ class RdmaBackend final : public Backend {
   base::UniqueFd timer_;
   backend::WakeEvent wake_;
   backend::CompletionQueue completions_{wake_};
-  Router router_;
+  Router<Link> router_;
   std::atomic<int> awaiting_sent_{0};
   std::atomic<bool> attention_{false};
   std::atomic<int> greetings_{0};

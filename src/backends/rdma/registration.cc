@@ -11,13 +11,6 @@
 namespace stagewire::backends::rdma {
 namespace {
 
-int verbs_access(Access access) {
-  int flags = IBV_ACCESS_LOCAL_WRITE;
-  if (allows_read(access)) flags |= IBV_ACCESS_REMOTE_READ;
-  if (allows_write(access)) flags |= IBV_ACCESS_REMOTE_WRITE;
-  return flags;
-}
-
 std::vector<std::byte> key_of(std::uint64_t instance, std::uint64_t id, std::uint64_t token,
                               const MemoryRegion& region, Access access, const RegisteredRange& range) {
   RegionKey key;
@@ -32,6 +25,25 @@ std::vector<std::byte> key_of(std::uint64_t instance, std::uint64_t id, std::uin
 }
 
 }  // namespace
+
+int verbs_access(Access access) {
+  int flags = IBV_ACCESS_LOCAL_WRITE;
+  if (allows_read(access)) flags |= IBV_ACCESS_REMOTE_READ;
+  if (allows_write(access)) flags |= IBV_ACCESS_REMOTE_WRITE;
+  return flags;
+}
+
+Status check_region(const MemoryRegion& region) {
+  if (region.kind != MemoryKind::cpu) {
+    return base::error(ErrorCode::unsupported, "rdma takes host memory; this region is on device ",
+                       region.device);
+  }
+  if (region.data == nullptr || region.size == 0) {
+    return base::error(ErrorCode::invalid_argument, "a region of ", region.size,
+                       " bytes cannot be registered");
+  }
+  return {};
+}
 
 std::uint64_t random_number() {
   std::uint64_t number = 0;
@@ -84,14 +96,7 @@ Status RegionTable::check(std::uint64_t id, std::uint64_t token) const {
 Result<std::unique_ptr<Registration>> RdmaRegistration::create(
     std::shared_ptr<RegionTable> table, const std::vector<std::shared_ptr<Port>>& ports,
     const MemoryRegion& region, Access access) {
-  if (region.kind != MemoryKind::cpu) {
-    return base::error(ErrorCode::unsupported, "rdma takes host memory; this region is on device ",
-                       region.device);
-  }
-  if (region.data == nullptr || region.size == 0) {
-    return base::error(ErrorCode::invalid_argument, "a region of ", region.size,
-                       " bytes cannot be registered");
-  }
+  if (Status ok = check_region(region); !ok) return ok.error();
   auto range = table->range(ports, region, access);
   if (!range) return range.error();
   return std::unique_ptr<Registration>(

@@ -102,6 +102,12 @@ class RdmaRemoteRegion final : public RemoteRegion {
   const void* const link_;
 };
 
+/// Whether a region can be registered at all: `unsupported` for a device's memory, `invalid_argument` for
+/// none.
+Status check_region(const MemoryRegion& region);
+/// IBV_ACCESS_...
+int verbs_access(Access access);
+
 /// From the system's random number generator.
 std::uint64_t random_number();
 

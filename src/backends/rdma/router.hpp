@@ -8,18 +8,17 @@
 
 namespace stagewire::backends::rdma {
 
-class Link;
-
 /// Thread-safe.
+template <typename Owner>
 class Router {
  public:
   struct Route {
-    std::shared_ptr<Link> link;  ///< nullptr: nobody's any more
+    std::shared_ptr<Owner> owner;  ///< nullptr: nobody's any more
     std::size_t pair = 0;
   };
-  void add(std::size_t port, std::uint32_t number, const std::shared_ptr<Link>& link, std::size_t pair) {
+  void add(std::size_t port, std::uint32_t number, const std::shared_ptr<Owner>& owner, std::size_t pair) {
     const std::lock_guard lock(mutex_);
-    routes_[key(port, number)] = {link, pair};
+    routes_[key(port, number)] = {owner, pair};
   }
   void remove(std::size_t port, std::uint32_t number) {
     const std::lock_guard lock(mutex_);
@@ -28,12 +27,12 @@ class Router {
   Route find(std::size_t port, std::uint32_t number) const {
     const std::lock_guard lock(mutex_);
     const auto found = routes_.find(key(port, number));
-    return found == routes_.end() ? Route{} : Route{found->second.link.lock(), found->second.pair};
+    return found == routes_.end() ? Route{} : Route{found->second.owner.lock(), found->second.pair};
   }
 
  private:
   struct Entry {
-    std::weak_ptr<Link> link;
+    std::weak_ptr<Owner> owner;
     std::size_t pair = 0;
   };
   static std::uint64_t key(std::size_t port, std::uint32_t number) {

@@ -102,6 +102,7 @@ Result<Settings> Settings::from(const BackendOptions& options) {
       read(given(options, "rdma_retry_count", {}), 1, 6, settings.retry_count),
       read(given(options, "rdma_ack_timeout", {}), 1, 31, settings.ack_timeout),
       read(given(options, "rdma_recovery_timeout_ms", {}), 1, 3'600'000, recovery),
+      read(given(options, "mori_port", {}), 0, 65535, settings.mori_port),
       read(given(options, "rdma_max_piece", {}), 4096, 1LL << 31, settings.max_piece),
   };
   for (const Status& status : statuses) {

@@ -38,6 +38,8 @@ struct Settings {
   std::uint64_t max_piece =
       1U << 20;  ///< rdma_max_piece: bytes of one work request; at most the device's limit
 
+  int mori_port = 0;  ///< mori_port: where MORI-IO's engines reach us; 0 = any free one
+
   /// `invalid_argument` names the setting, its value and what it may be. Settings of other backends are left
   /// alone.
   static Result<Settings> from(const BackendOptions& options);

@@ -94,7 +94,7 @@ Status Inbox::handle(const Hello& hello, EventSink& sink) {
   if (!opened) return opened;
   const Status told = answer(std::move(welcome));
   if (!told) return told;
-  token_ = sink.on_peer_arrived(hello.address);
+  token_ = sink.on_peer_arrived(hello.address, {});
   return {};
 }
 
