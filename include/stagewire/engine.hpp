@@ -38,7 +38,9 @@ struct IOEngineConfig {
   std::string host = "127.0.0.1";     ///< where the control plane listens: an address, a name or "auto"
   int port = 0;                       ///< 0 = any free one; the real one is in desc()
   bool listen = true;                 ///< false: this engine only calls, nobody can meet it first
-  std::vector<std::string> backends;  ///< allowed, in order of preference; empty = all that work here
+  /// Allowed, in order of preference. "auto" in it, or an empty list, stands for all that work here and want
+  /// no permission of their own; `mori` (docs/mori.md) is only had by its name.
+  std::vector<std::string> backends;
   WaitStrategy wait = WaitStrategy::adaptive;
   bool progress_thread = true;  ///< false: the owner drives the engine by calling progress()
   std::string fault_spec;       ///< for the `fault` backend

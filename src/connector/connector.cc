@@ -28,9 +28,11 @@ Result<RouteWish> parse_route(const std::string& route) {
 // The backends that a backend_type allows. `auto` is what the engine finds by itself.
 Result<std::vector<std::string>> backends_of(const ConnectorConfig& config) {
   if (!config.fault_spec.empty()) return std::vector<std::string>{"fault"};
-  if (config.backend_type == "auto") return std::vector<std::string>{};
-  for (const std::string_view name : {"shm", "rdma", "xgmi", "cuda_ipc", "ucx"}) {
-    if (name == config.backend_type) return std::vector<std::string>{config.backend_type};
+  for (const std::string_view name : {"auto", "shm", "rdma", "xgmi", "cuda_ipc", "ucx"}) {
+    if (name != config.backend_type) continue;
+    std::vector<std::string> names{config.backend_type};
+    if (config.backend_settings.contains("mori_port")) names.emplace_back("mori");
+    return names;
   }
   return base::error(ErrorCode::invalid_argument, "backend_type: ", config.backend_type,
                      " is none of auto, shm, rdma, xgmi, cuda_ipc, ucx");

@@ -113,6 +113,11 @@ constexpr KeySpec kExtra[] = {
         .by_default("1MiB")
         .between(4096, 2147483648.0)
         .ours(),
+    row("mori_port", kInteger,
+        "Also meets engines of MORI-IO's, over RDMA: the TCP port that they call, 0 = any free one. Their "
+        "protocol has no secret (docs/mori.md).")
+        .between(0, 65535)
+        .ours(),
     row("num_worker_threads", kInteger, "Accepted and not used: `rdma` needs none for its data.")
         .by_default("1")
         .between(1, kMaxCount),
@@ -182,7 +187,7 @@ bool is_injected_key(std::string_view name) {
 bool is_backend_setting(std::string_view name) {
   return is_one_of(name, {"device_name", "qp_per_transfer", "post_batch_size", "gid_index", "service_level",
                           "traffic_class", "path_mtu", "rdma_retry_count", "rdma_ack_timeout",
-                          "rdma_recovery_timeout_ms", "rdma_max_piece"});
+                          "rdma_recovery_timeout_ms", "rdma_max_piece", "mori_port"});
 }
 
 std::string setting_text(std::string_view name, const Value& value) {

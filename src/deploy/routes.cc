@@ -78,6 +78,23 @@ void check_device_name(const ConnectorSpec& spec, Diagnostics& diagnostics) {
                       "is read by rdma only, not by ", type);
 }
 
+/// Who asks for MORI-IO's engines shall have them.
+void check_mori(const ConnectorSpec& spec, const std::vector<BackendReport>& backends,
+                Diagnostics& diagnostics) {
+  const auto& settings = spec.config.backend_settings;
+  if (!settings.contains("mori_port")) return;
+  const BackendReport* report = find_report(backends, "mori");
+  if (report != nullptr && !report->usable) {
+    diagnostics.error(spec.place_of("mori_port"), spec.path_of("mori_port"),
+                      "MORI-IO's engines are met over RDMA, which cannot be used here: ", report->reason,
+                      ". Leave mori_port out");
+  }
+  if (!spec.config.secret_key.empty()) {
+    diagnostics.warning(spec.place_of("mori_port"), spec.path_of("mori_port"),
+                        "MORI-IO's engines have no secret: secret_key does not protect this port");
+  }
+}
+
 /// Faults go in front of a backend, which has to be there.
 void check_fault_backend(const ConnectorSpec& spec, const std::vector<BackendReport>& backends,
                          Diagnostics& diagnostics) {
@@ -100,6 +117,7 @@ std::string choose_route(const ConnectorSpec& spec, const std::vector<BackendRep
   check_pool_device(spec, backends, diagnostics);
   check_device_name(spec, diagnostics);
   check_fault_backend(spec, backends, diagnostics);
+  check_mori(spec, backends, diagnostics);
   std::string usable = usable_names(backends);
   if (type == "auto") {
     if (!usable.empty())

@@ -43,6 +43,22 @@ std::string host_name() {
 constexpr base::Duration kQuiet = std::chrono::seconds(5);
 constexpr base::Duration kGoodbye = std::chrono::milliseconds(500);
 
+// Each backend by name, and whether the user has named it.
+std::vector<std::pair<std::string, bool>> wanted_backends(std::vector<std::string> names) {
+  if (names.empty()) names.emplace_back("auto");
+  std::vector<std::pair<std::string, bool>> wanted;
+  for (const std::string& name : names) {
+    if (name != "auto") {
+      wanted.emplace_back(name, true);
+      continue;
+    }
+    for (const auto& builtin : backend::builtin_backends()) {
+      if (builtin.automatic) wanted.emplace_back(builtin.name, false);
+    }
+  }
+  return wanted;
+}
+
 Status add_to_epoll(int epoll, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -123,6 +139,8 @@ Status Core::choose_host_for_listeners(BackendOptions& options) {
   auto host = control::choose_listen_address(config.host, false);
   if (!host) return host.error();
   options.host = std::move(*host);
+  base::log(LogLevel::warning, "engine", desc_.key, " takes engines of MORI-IO's at ", options.host,
+            ": their protocol has no secret, and whoever reaches that port reaches what is registered");
   return {};
 }
 
@@ -132,16 +150,11 @@ Status Core::open_backends() {
   options.engine_key = desc_.key;
   options.fault_spec = config.fault_spec;
   options.settings = config.backend_settings;
-  const bool wanted_by_name = !config.backends.empty();
   if (Status chosen = choose_host_for_listeners(options); !chosen) return chosen;
-  std::vector<std::string> names = config.backends;
-  for (const auto& builtin : backend::builtin_backends()) {
-    if (!wanted_by_name && builtin.automatic) names.emplace_back(builtin.name);
-  }
-  for (const std::string& name : names) {
+  for (const auto& [name, must] : wanted_backends(config.backends)) {
     auto created = backend::create_backend(name, options);
     if (!created) {
-      if (wanted_by_name) return created.error();
+      if (must) return created.error();
       base::log(LogLevel::debug, "engine", "backend ", name, " is not used: ", created.error().message());
       continue;
     }

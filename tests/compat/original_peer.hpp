@@ -141,7 +141,7 @@ inline std::unique_ptr<Connector> make_connector(ConnectorConfig config) {
   config.role = Role::dual;
   config.zmq_port = config.zmq_port == 50051 ? 0 : config.zmq_port;
   config.memory_pool_size = 8 << 20;
-  config.backend_type = "shm";
+  if (config.backend_type == "auto") config.backend_type = "shm";
   auto made = Connector::create(config);
   EXPECT_TRUE(made.ok()) << made.error().to_string();
   return made ? std::move(*made) : nullptr;

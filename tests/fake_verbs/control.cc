@@ -132,15 +132,25 @@ void set_port(int device, bool up) {
   }
 }
 
+void fail_datagrams(int device) {
+  World& world = World::get();
+  const Lock lock(world.mutex);
+  for (const auto& [number, pair] : world.pairs) {
+    const bool its = of(pair->context).on->index == device;
+    if (its && pair->qp_type == IBV_QPT_UD) world.to_error(*pair);
+  }
+}
+
 std::size_t live(const char* kind) {
   World& world = World::get();
   const Lock lock(world.mutex);
   return world.live[kind];
 }
 
-constexpr Control kControl = {set_devices,   set_limits,  reset,    fail_call,    fail_calls_from, calls,
-                              hold,          release,     waiting,  fail_request, request_failed,  pause,
-                              requests_done, set_network, set_port, live};
+constexpr Control kControl = {set_devices,    set_limits, reset,         fail_call,   fail_calls_from,
+                              calls,          hold,       release,       waiting,     fail_request,
+                              request_failed, pause,      requests_done, set_network, set_port,
+                              fail_datagrams, live};
 
 }  // namespace
 

@@ -61,6 +61,9 @@ struct Control {
   /// The same, with the event of the device that its port went down, or is up again.
   void (*set_port)(int device, bool up);
 
+  /// All datagram queue pairs of a device fail: what is posted to them is flushed.
+  void (*fail_datagrams)(int device);
+
   /// Objects that exist now: "device", "domain", "region", "channel", "completion_queue", "queue_pair",
   /// "address".
   std::size_t (*live)(const char* kind);

@@ -25,6 +25,7 @@ bool allowed(const QueuePair& pair, ibv_qp_state to, int mask) {
     case IBV_QPS_RTS:
       return pair.state == IBV_QPS_RTR && mask == (reliable ? kReliableToSend : IBV_QP_STATE | IBV_QP_SQ_PSN);
     case IBV_QPS_ERR:
+    case IBV_QPS_RESET:
       return mask == IBV_QP_STATE;
     default:
       return false;
@@ -73,6 +74,12 @@ int change(World& world, Lock& lock, QueuePair& pair, const ibv_qp_attr& attribu
     return 0;
   }
   if (!allowed(pair, to, mask)) return EINVAL;
+  if (to == IBV_QPS_RESET) {
+    pair.leaving = true;
+    world.wait_until_idle(lock, pair.busy);
+    pair.leaving = false;
+    world.forget_work(pair);
+  }
   take(pair.attributes, attributes, to);
   pair.state = to;
   world.something_changed();

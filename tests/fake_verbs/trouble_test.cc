@@ -269,5 +269,25 @@ TEST_F(FakeVerbsTrouble, R05_greetings_to_nobody_look_for_the_address_anew) {
   EXPECT_GT(control().calls("create_ah"), 1);
 }
 
+// Its number is in every peer's hands: it must work again under the same.
+TEST_F(FakeVerbsTrouble, R05_greetings_go_on_after_their_queue_pair_has_failed) {
+  make_sides();
+  for (int round = 0; round < 3; ++round) {
+    control().fail_datagrams(0);  // both sides', and what waits in them
+    to_b_ = a_->connect(*b_);
+    ASSERT_TRUE(until([&] { return to_b_->status().has_value(); }));
+    ASSERT_TRUE(to_b_->status()->ok()) << to_b_->status()->error().to_string();
+    to_b_.reset();
+  }
+  // While it cannot be mended, it is tried again.
+  control().fail_calls_from("modify_qp", 1, EIO);
+  control().fail_datagrams(0);
+  ASSERT_TRUE(until([&] { return control().calls("modify_qp") >= 4; }));
+  control().fail_calls_from("modify_qp", 0, 0);
+  to_b_ = a_->connect(*b_);
+  ASSERT_TRUE(until([&] { return to_b_->status().has_value(); }));
+  EXPECT_TRUE(to_b_->status()->ok()) << to_b_->status()->error().to_string();
+}
+
 }  // namespace
 }  // namespace stagewire::fake_verbs

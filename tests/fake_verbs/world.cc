@@ -175,6 +175,19 @@ void World::to_error(QueuePair& pair) {
   something_changed();
 }
 
+// What a device does on the way to RESET: nothing that was posted before is heard of any more.
+void World::forget_work(QueuePair& pair) {
+  pair.sends.clear();
+  pair.receives.clear();
+  pair.sends_used = pair.receives_used = pair.unsignalled = 0;
+  pair.gives_up.reset();
+  for (ibv_cq* queue : {pair.send_cq, pair.recv_cq}) {
+    std::erase_if(static_cast<CompletionQueue*>(queue)->entries, [&](const CompletionQueue::Entry& entry) {
+      return entry.completion.qp_num == pair.qp_num;
+    });
+  }
+}
+
 void World::wait_until_idle(Lock& lock, const int& busy) {
   changed.wait(lock, [&] { return busy == 0; });
 }

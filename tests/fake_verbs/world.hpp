@@ -201,6 +201,7 @@ class World {
                         bool urgent = false, std::uint32_t from = 0);
   /// Everything that is queued comes back as flushed.
   void to_error(QueuePair& pair);
+  void forget_work(QueuePair& pair);
   /// Returns when no copy uses it.
   void wait_until_idle(Lock& lock, const int& busy);
   void make_ready(QueuePair& pair);

@@ -36,8 +36,13 @@ void put_number(Octets& out, std::uint64_t value) {
 }
 
 void put_text(Octets& out, const std::string& text) {
-  if (text.size() > 31) fail("texts of this peer are short");
-  out.push_back(static_cast<std::uint8_t>(0xa0 + text.size()));
+  if (text.size() > 255) fail("texts of this peer are short");
+  if (text.size() > 31) {
+    out.push_back(0xd9);
+    out.push_back(static_cast<std::uint8_t>(text.size()));
+  } else {
+    out.push_back(static_cast<std::uint8_t>(0xa0 + text.size()));
+  }
   out.insert(out.end(), text.begin(), text.end());
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "conformance/side.hpp"
+#include "conformance/contract.hpp"
 #include "rdma/independent_peer.hpp"
 #include "stagewire/engine.hpp"
 
@@ -305,7 +305,7 @@ TEST_F(Mori, nobody_at_the_port_is_a_named_error) {
   const Status failed = engine_->write(local, 0, remote, 0, 64)->wait_for(kPatience);
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().code(), ErrorCode::unavailable);
-  EXPECT_THAT(failed.error().message(), HasSubstr("target at 127.0.0.1:"));
+  EXPECT_THAT(failed.error().message(), HasSubstr("the engine at 127.0.0.1:"));
 }
 
 // What reaches the port is anybody's: each of these is refused, and the next one is served.

@@ -8,6 +8,11 @@
 #include "base/text.hpp"
 
 namespace stagewire::backends::rdma {
+namespace {
+
+constexpr base::Duration kMendPause = std::chrono::seconds(1);
+
+}  // namespace
 
 Result<std::unique_ptr<Greeter>> Greeter::create(std::shared_ptr<Port> port) {
   std::unique_ptr<Greeter> greeter(new Greeter(std::move(port)));
@@ -34,9 +39,14 @@ Status Greeter::set_up() {
   pair_ = Handle<ibv_qp>(port_->verbs().create_qp(port_->domain(), &wanted), {&port_->verbs()});
   if (!pair_) return base::system_error("creating a datagram queue pair", errno);
   if (Status ok = to_ready(); !ok) return ok;
+  return fill();
+}
+
+Status Greeter::fill() {
   for (std::uint32_t index = 0; index < kReceives; ++index) {
     if (Status ok = post_receive(index); !ok) return ok;
   }
+  free_.clear();
   for (std::uint32_t index = 0; index < kSends; ++index) free_.push_back(index);
   return {};
 }
@@ -60,7 +70,7 @@ Status Greeter::to_ready() {
 Status Greeter::post_receive(std::uint32_t index) {
   ibv_sge segment{reinterpret_cast<std::uintptr_t>(receive_buffer(index)), kReceiveSize, region_->lkey};
   ibv_recv_wr request{};
-  request.wr_id = index;
+  request.wr_id = generation_ << 32 | index;
   request.sg_list = &segment;
   request.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
@@ -97,13 +107,15 @@ Status Greeter::send(const Rail& to, std::span<const std::byte> greeting) {
   const auto path = path_to(to);
   if (!path) return path.error();
   const std::lock_guard lock(mutex_);
+  if (broken_)
+    return base::error(ErrorCode::unavailable, port_->name(), ": greetings cannot be sent just now");
   if (free_.empty()) return base::error(ErrorCode::exhausted, kSends, " greetings are on their way already");
   const std::uint32_t index = free_.back();
   std::memcpy(send_buffer(index), greeting.data(), greeting.size());
   ibv_sge segment{reinterpret_cast<std::uintptr_t>(send_buffer(index)),
                   static_cast<std::uint32_t>(greeting.size()), region_->lkey};
   ibv_send_wr request{};
-  request.wr_id = index;
+  request.wr_id = generation_ << 32 | index;
   request.sg_list = &segment;
   request.num_sge = 1;
   request.opcode = IBV_WR_SEND;
@@ -126,16 +138,48 @@ bool Greeter::idle() {
 
 void Greeter::on_sent(const ibv_wc& completion) {
   const std::lock_guard lock(mutex_);
+  if (!is_of_now(completion)) return;
   free_.push_back(static_cast<std::uint32_t>(completion.wr_id));
+  if (completion.status != IBV_WC_SUCCESS) note_failure(completion);
+}
+
+void Greeter::note_failure(const ibv_wc& completion) {
+  if (std::exchange(broken_, true)) return;
+  base::log(LogLevel::warning, "rdma", port_->name(), ": the queue pair for greetings has failed (",
+            port_->verbs().wc_status_str(completion.status), "); it is made ready again");
+}
+
+Greeter::Health Greeter::mend(base::TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  if (!broken_) return Health::good;
+  if (now < mend_at_) return Health::later;
+  mend_at_ = now + kMendPause;
+  ++generation_;  // what was posted before counts no more
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RESET;
+  const int problem = port_->verbs().modify_qp(pair_.get(), &attributes, IBV_QP_STATE);
+  Status done = problem == 0 ? to_ready() : base::system_error("stopping a datagram queue pair", problem);
+  if (done) done = fill();
+  if (done) {
+    broken_ = false;
+    return Health::good;
+  }
+  base::log(LogLevel::debug, "rdma", port_->name(), ": greetings: ", done.error().message());
+  return Health::later;
 }
 
 std::span<const std::byte> Greeter::on_received(const ibv_wc& completion) const {
-  if (completion.status != IBV_WC_SUCCESS || completion.byte_len < kHeader) return {};
+  if (!is_of_now(completion) || completion.status != IBV_WC_SUCCESS || completion.byte_len < kHeader)
+    return {};
   return {receive_buffer(completion.wr_id) + kHeader, completion.byte_len - kHeader};
 }
 
 void Greeter::take_back(const ibv_wc& completion) {
-  if (completion.status != IBV_WC_SUCCESS) return;  // flushed: the queue pair goes with its device
+  if (!is_of_now(completion)) return;
+  if (completion.status != IBV_WC_SUCCESS) {
+    const std::lock_guard lock(mutex_);
+    return note_failure(completion);
+  }
   const Status posted = post_receive(static_cast<std::uint32_t>(completion.wr_id));
   if (!posted) base::log(LogLevel::warning, "rdma", port_->name(), ": ", posted.error().message());
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/rdma/port.hpp"
+#include "base/clock.hpp"
 
 namespace stagewire::backends::rdma {
 
@@ -32,6 +33,10 @@ class Greeter {
   // Of the thread that makes progress.
   /// Every greeting that was posted has gone out.
   bool idle();
+  /// After a failure the queue pair stands still: makes it go again, under the same number, which peers know.
+  /// Tried again and again; `later` while it has not worked.
+  enum class Health { good, later };
+  Health mend(base::TimePoint now);
   void on_sent(const ibv_wc& completion);
   /// The greeting that came; empty for nonsense. Its bytes are valid until take_back().
   std::span<const std::byte> on_received(const ibv_wc& completion) const;
@@ -52,8 +57,13 @@ class Greeter {
   explicit Greeter(std::shared_ptr<Port> port) : port_(std::move(port)) {}
   Status set_up();
   Status to_ready();
+  Status fill();
+  void note_failure(const ibv_wc& completion);
+  bool is_of_now(const ibv_wc& completion) const { return completion.wr_id >> 32 == generation_; }
   Status post_receive(std::uint32_t index);
-  std::byte* receive_buffer(std::uint64_t index) const { return memory_.get() + index * kReceiveSize; }
+  std::byte* receive_buffer(std::uint64_t index) const {
+    return memory_.get() + (index & 0xffffffff) * kReceiveSize;
+  }
   std::byte* send_buffer(std::uint64_t index) const {
     return memory_.get() + kReceives * kReceiveSize + index * kMaxGreeting;
   }
@@ -66,6 +76,9 @@ class Greeter {
   std::map<std::pair<std::vector<std::uint8_t>, std::uint32_t>, Handle<ibv_ah>> paths_;
   std::mutex mutex_;
   std::vector<std::uint32_t> free_;  ///< send buffers
+  std::uint64_t generation_ = 0;     ///< counts the mendings; upper half of work requests' ids
+  bool broken_ = false;
+  base::TimePoint mend_at_{};
 };
 
 }  // namespace stagewire::backends::rdma

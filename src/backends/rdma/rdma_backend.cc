@@ -27,6 +27,7 @@ namespace {
 enum Watched : std::uint32_t { wake, timer, completions, device };
 
 constexpr std::size_t kMostAtOnce = 64;  // completions of one port and queue in a look
+constexpr base::Duration kMendTick = std::chrono::milliseconds(250);
 constexpr base::Duration kFarewell = std::chrono::milliseconds(500);
 
 Capabilities capabilities_of(const Shape& shape, const std::vector<std::shared_ptr<Port>>& ports) {
@@ -193,6 +194,7 @@ std::size_t RdmaBackend::progress(EventSink& sink, bool messages_only) {
     tick = now >= next_tick_;
   }
   if (tick || attention_.load(std::memory_order_acquire)) events += tend_links(sink, tick || !messages_only);
+  if (greeter_failed_) tend_greeters();
   events += completions_.deliver(sink);
   return events;
 }
@@ -238,6 +240,7 @@ std::size_t RdmaBackend::poll_port(std::size_t port, EventSink& sink) {
       const ibv_wc& completion = completions[i];
       Greeter& greeter = *greeters_[port];
       if (completion.qp_num == greeter.number()) {
+        if (completion.status != IBV_WC_SUCCESS) greeter_failed_ = true;
         if (of_sent) {
           greeter.on_sent(completion);
         } else {
@@ -333,6 +336,17 @@ std::size_t RdmaBackend::tend_links(EventSink& sink, bool tick) {
   set_timer(interval);
   next_tick_ = interval == base::Duration::max() ? base::TimePoint::max() : now + interval;
   return events;
+}
+
+void RdmaBackend::tend_greeters() {
+  const base::TimePoint now = base::steady_clock().now();
+  greeter_failed_ = false;
+  for (const auto& greeter : greeters_) {
+    if (greeter->mend(now) == Greeter::Health::good) continue;
+    greeter_failed_ = true;
+    set_timer(std::min(timer_interval_, kMendTick));
+    next_tick_ = std::min(next_tick_, now + kMendTick);
+  }
 }
 
 void RdmaBackend::set_timer(base::Duration interval) {

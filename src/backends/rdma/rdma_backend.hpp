@@ -52,6 +52,7 @@ class RdmaBackend final : public Backend {
   std::shared_ptr<Link> find_link(std::uint64_t id);
   std::vector<std::shared_ptr<Link>> all_links();
   std::size_t tend_links(EventSink& sink, bool tick);
+  void tend_greeters();
   void set_timer(base::Duration interval);
   void leave_all();
   bool greetings_are_out();
@@ -78,6 +79,7 @@ class RdmaBackend final : public Backend {
   // Of the thread that calls progress() or arm().
   base::Duration timer_interval_{0};
   base::TimePoint next_tick_{};
+  bool greeter_failed_ = false;
   base::LogLimiter refused_log_;
 
   std::mutex links_mutex_;

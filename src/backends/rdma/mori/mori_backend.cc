@@ -160,10 +160,7 @@ Status MoriBackend::open(const BackendOptions& options) {
   desc.port = hub_->control->port();
   desc.pid = ::getpid();
   packed_address_ = desc.pack();
-  where_ = base::text(host, ":", desc.port);
-  base::log(
-      LogLevel::warning, "mori", options.engine_key, " listens at ", where_,
-      " for MORI-IO's engines: their protocol has no secret, whoever reaches this port reaches the regions");
+  base::log(LogLevel::debug, "mori", options.engine_key, " listens at ", host, ":", desc.port);
   return {};
 }
 
@@ -175,8 +172,8 @@ MoriBackend::~MoriBackend() {
 }
 
 std::string MoriBackend::describe() const {
-  std::string text = "listens at " + where_;
-  for (const auto& port : ports_) text += "; " + port->describe();
+  std::string text;
+  for (const auto& port : ports_) text += (text.empty() ? "" : "; ") + port->name();
   return text;
 }
 

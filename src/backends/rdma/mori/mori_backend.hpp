@@ -42,7 +42,6 @@ class MoriBackend final : public Backend {
   const Settings settings_;
   const std::vector<std::shared_ptr<Port>> ports_;
   Capabilities capabilities_;
-  std::string where_;  ///< we listen
   std::vector<std::byte> packed_address_;
   base::UniqueFd epoll_;
   base::UniqueFd timer_;
