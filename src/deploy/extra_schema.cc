@@ -77,6 +77,11 @@ constexpr KeySpec kExtra[] = {
     row("xgmi_num_streams", kInteger, "Read by `xgmi` only.").by_default("64").between(1, kMaxCount),
     row("xgmi_num_events", kInteger, "Read by `xgmi` only.").by_default("64").between(1, kMaxCount),
     row("qp_per_transfer", kInteger, "Queue pairs, read by `rdma` only.").by_default("1").between(1, 16),
+    row("rails_per_transfer", kInteger,
+        "Ports of `rdma` that one transfer is spread over, with `qp_per_transfer` queue pairs on each.")
+        .by_default("1")
+        .between(1, 8)
+        .ours(),
     row("post_batch_size", kInteger,
         "Work requests posted at once, read by `rdma` only, 64 at most; -1 = its own choice.")
         .by_default("-1")
@@ -185,9 +190,9 @@ bool is_injected_key(std::string_view name) {
 
 // Settings that go to the backends as they are.
 bool is_backend_setting(std::string_view name) {
-  return is_one_of(name, {"device_name", "qp_per_transfer", "post_batch_size", "gid_index", "service_level",
-                          "traffic_class", "path_mtu", "rdma_retry_count", "rdma_ack_timeout",
-                          "rdma_recovery_timeout_ms", "rdma_max_piece", "mori_port"});
+  return is_one_of(name, {"device_name", "qp_per_transfer", "rails_per_transfer", "post_batch_size",
+                          "gid_index", "service_level", "traffic_class", "path_mtu", "rdma_retry_count",
+                          "rdma_ack_timeout", "rdma_recovery_timeout_ms", "rdma_max_piece", "mori_port"});
 }
 
 std::string setting_text(std::string_view name, const Value& value) {

@@ -61,6 +61,8 @@ class Liar {
     const auto* data = reinterpret_cast<const std::uint8_t*>(own.data());
     call.address.assign(data, data + own.size());
     call.end = end_;
+    call.rails.assign(end_.pairs.size(), 0);
+    call.caller_rails = call.rails;
     peer_rail_ = theirs.rails[0];
     ASSERT_TRUE(greeter_->send(peer_rail_, rdma::pack(rdma::Greeting(call))).ok());
   }

@@ -289,5 +289,34 @@ TEST_F(FakeVerbsTrouble, R05_greetings_go_on_after_their_queue_pair_has_failed) 
   EXPECT_TRUE(to_b_->status()->ok()) << to_b_->status()->error().to_string();
 }
 
+TEST_F(FakeVerbsTrouble, R05_data_is_spread_over_rails_and_goes_on_over_those_that_are_left) {
+  control().set_devices(2);
+  connect_with_regions({{"rails_per_transfer", "2"}, {"qp_per_transfer", "2"}});
+  // Which devices carry the bytes of a batch, as bits.
+  const auto rails_in_use = [&] {
+    const int before[] = {control().requests_done(0), control().requests_done(1)};
+    a_->events.completions.clear();
+    here_.fill(2);
+    post_reads();
+    EXPECT_TRUE(wait_for(kReads));
+    expect_all_arrived();
+    // Frames are few, reads are many.
+    const auto used = [&](int device) { return control().requests_done(device) - before[device] >= 8; };
+    return (used(0) ? 1 : 0) | (used(1) ? 2 : 0);
+  };
+  EXPECT_EQ(rails_in_use(), 3);
+  for (const int device : {1, 0}) {
+    control().set_port(device, false);
+    ASSERT_TRUE(until([&] { return rails_in_use() == 1 << (1 - device); })) << device;
+    control().set_port(device, true);
+    ASSERT_TRUE(until([&] { return rails_in_use() == 3; })) << device;
+  }
+  // Without an event of the device, too: what gets no answer is left out.
+  control().set_network(1, false);
+  ASSERT_TRUE(until([&] { return rails_in_use() == 1; }));
+  EXPECT_TRUE(b_->events.lost.empty());
+  EXPECT_TRUE(to_b_->status()->ok());
+}
+
 }  // namespace
 }  // namespace stagewire::fake_verbs

@@ -19,7 +19,7 @@ auto fields(auto&& e) requires std::is_same_v<std::remove_cvref_t<decltype(e)>, 
                   e.frames_received, e.frames_freed, e.payloads_freed);
 }
 auto fields(auto&& c) requires std::is_same_v<std::remove_cvref_t<decltype(c)>, Call> {
-  return std::tie(c.version, c.secret, c.attempt, c.rail, c.caller_rail, c.address, c.end);
+  return std::tie(c.version, c.secret, c.attempt, c.rails, c.caller_rails, c.missing, c.address, c.end);
 }
 auto fields(auto&& a) requires std::is_same_v<std::remove_cvref_t<decltype(a)>, Answer> {
   return std::tie(a.link, a.attempt, a.end);
@@ -29,6 +29,9 @@ auto fields(auto&& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, 
 }
 auto fields(auto&& f) requires std::is_same_v<std::remove_cvref_t<decltype(f)>, Farewell> {
   return std::tie(f.link);
+}
+auto fields(auto&& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, Renewal> {
+  return std::tie(r.link);
 }
 
 }  // namespace stagewire::backends::rdma

@@ -15,7 +15,7 @@
 namespace stagewire::backends::rdma {
 
 /// Raised when an address, a greeting or a frame changes its meaning.
-constexpr std::uint32_t kFormatVersion = 1;
+constexpr std::uint32_t kFormatVersion = 2;
 constexpr std::size_t kMaxRails = 8;
 constexpr std::size_t kMaxQueuePairs = 32;
 
@@ -67,11 +67,12 @@ struct LinkEnd {
 /// The greetings, in the order of a link's life. They travel as datagrams: each may be lost or come twice.
 struct Call {  ///< from the one that connects
   std::uint32_t version = kFormatVersion;
-  std::uint64_t secret = 0;   ///< of the one that is called
-  std::uint32_t attempt = 0;  ///< counts from 1; another one replaces the link's queue pairs
-  std::uint32_t rail = 0;     ///< of the one that is called
-  std::uint32_t caller_rail = 0;
-  std::vector<std::uint8_t> address;  ///< the caller's
+  std::uint64_t secret = 0;                 ///< of the one that is called
+  std::uint32_t attempt = 0;                ///< counts from 1; another one replaces the link's queue pairs
+  std::vector<std::uint32_t> rails;         ///< of the one that is called, for each queue pair
+  std::vector<std::uint32_t> caller_rails;  ///< as many
+  std::vector<std::uint32_t> missing;       ///< of the one that is called, that were not to be reached
+  std::vector<std::uint8_t> address;        ///< the caller's
   LinkEnd end;
 };
 struct Answer {
@@ -88,7 +89,10 @@ struct Refusal {  ///< instead of an answer
 struct Farewell {          ///< from either end, whose queue pairs are gone
   std::uint64_t link = 0;  ///< of the one that is told
 };
-using Greeting = std::variant<Call, Answer, Refusal, Farewell>;
+struct Renewal {           ///< from the one that was called: a port that was missing is there
+  std::uint64_t link = 0;  ///< the caller's
+};
+using Greeting = std::variant<Call, Answer, Refusal, Farewell, Renewal>;
 
 std::vector<std::byte> pack(const Address& address);
 std::vector<std::byte> pack(const RegionKey& key);

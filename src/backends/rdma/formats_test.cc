@@ -26,7 +26,7 @@ Address address() {
 LinkEnd link_end() {
   LinkEnd end;
   end.link = 99;
-  end.pairs = {17, 18};
+  end.pairs.assign(kMaxQueuePairs, 0xffffff);
   end.buffers = 192;
   end.message_size = 8192;
   end.payload_size = 8192;
@@ -49,6 +49,9 @@ TEST(RdmaFormats, greetings_survive_and_fit_a_datagram) {
   Call call;
   call.secret = 42;
   call.attempt = 3;
+  call.rails.assign(kMaxQueuePairs, 7);
+  call.caller_rails.assign(kMaxQueuePairs, 6);
+  call.missing = {1, 2};
   Address large = address();
   while (large.rails.size() < kMaxRails) large.rails.push_back(large.rails[0]);
   const auto packed = pack(large);
@@ -64,10 +67,13 @@ TEST(RdmaFormats, greetings_survive_and_fit_a_datagram) {
   EXPECT_EQ(again.end.pairs, call.end.pairs);
   EXPECT_EQ(again.end.frames_received, 1ULL << 40);
   EXPECT_EQ(again.address, call.address);
+  EXPECT_EQ(again.rails, call.rails);
+  EXPECT_EQ(again.missing, call.missing);
   const auto refusal = unpack_greeting(pack(Greeting(Refusal{5, 6, 7, "no"})));
   ASSERT_TRUE(refusal.ok());
   EXPECT_EQ(std::get<Refusal>(*refusal).text, "no");
   EXPECT_EQ(std::get<Farewell>(*unpack_greeting(pack(Greeting(Farewell{5})))).link, 5U);
+  EXPECT_EQ(std::get<Renewal>(*unpack_greeting(pack(Greeting(Renewal{6})))).link, 6U);
 }
 
 TEST(RdmaFormats, what_is_out_of_bounds_is_corrupt) {

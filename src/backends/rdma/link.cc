@@ -29,6 +29,8 @@ Link::Link(LinkHost& host, Address peer)
     : host_(host),
       peer_(std::move(peer)),
       caller_(true),
+      ways_(ways_to(host, peer_)),
+      way_of_(1),
       memory_(std::make_unique<LinkMemory>(kSmall, host.large)),
       held_(kSmall.buffers),
       transfers_(host.settings, host.completions, notify_later()) {
@@ -41,6 +43,8 @@ Link::Link(LinkHost& host, Address peer, const Call& call)
       peer_(std::move(peer)),
       caller_(false),
       peer_link_(call.end.link),
+      ways_(ways_to(host, peer_)),
+      way_of_(1),
       memory_(std::make_unique<LinkMemory>(host.large, kSmall)),
       held_(host.large.buffers),
       transfers_(host.settings, host.completions, notify_later()) {
@@ -57,7 +61,15 @@ Link::~Link() {
 }
 
 std::string Link::peer_name() const {
-  return base::text(host_.ports[port_]->name(), " to ", peer_.rails[rail_].name);
+  return base::text(port().name(), " to ", rail().name);
+}
+
+Ways Link::ways_to(const LinkHost& host, const Address& peer) {
+  std::vector<bool> ours;
+  std::vector<bool> theirs;
+  for (const auto& port : host.ports) ours.push_back(port->ethernet());
+  for (const Rail& rail : peer.rails) theirs.push_back(rail.ethernet);
+  return {ours, theirs};
 }
 
 std::optional<Status> Link::status() const {
@@ -108,19 +120,29 @@ void Link::came_up() {
   const std::size_t transfers = transfers_.count();
   transfers_.restart();
   note_ended(transfers);
-  for (std::size_t i = 1; i < pairs_.size(); ++i) lanes_.push_back({pairs_[i], port_, rail_});
+  for (std::size_t i = 1; i < pairs_.size(); ++i) {
+    lanes_.push_back({pairs_[i], way_of_[i].port, way_of_[i].rail});
+  }
   pump();
   wants_attention();
 }
 
-// The caller chooses the ports: a broken one loses its turn at once, and the first ones get it back.
+// The caller chooses the ports: a broken one is left out at once, and taken in again when it is back, at
+// either end.
 void Link::on_port(std::size_t port, bool up) {
   const std::lock_guard lock(mutex_);
-  if (!caller_ || (phase_ != Phase::up && phase_ != Phase::calling)) return;
-  const bool lost = !up && port == port_;
-  const bool back = up && turn_ != 0 && port == 0;
-  if (!lost && !back) return;
-  turn_ = back ? 0 : turn_ + 1;
+  if (phase_ != Phase::up && phase_ != Phase::calling) return;
+  if (!caller_) {
+    const bool missed = std::find(missing_.begin(), missing_.end(), port) != missing_.end();
+    if (!up || !missed) return;
+    wants_renewal_ = true;
+    return greet(Renewal{peer_link_});
+  }
+  const bool used =
+      std::any_of(way_of_.begin(), way_of_.end(), [&](const Way& way) { return way.port == port; });
+  if (up == used) return;
+  if (up && missing_.empty()) return;
+  if (up) ways_.forgive();
   break_off(base::error(ErrorCode::unavailable, host_.ports[port]->name(), up ? " is up again" : " is down"));
 }
 
@@ -144,7 +166,7 @@ bool Link::drained(base::TimePoint time) const {
 }
 
 void Link::drop_pairs() {
-  for (const auto& pair : pairs_) host_.router.remove(port_, pair->number());
+  for (std::size_t i = 0; i < pairs_.size(); ++i) host_.router.remove(way_of_[i].port, pairs_[i]->number());
   lanes_.clear();
   std::move(pairs_.begin(), pairs_.end(), std::back_inserter(dying_));
   pairs_.clear();
@@ -165,9 +187,7 @@ void Link::tick(base::TimePoint time) {
       drop_pairs();
       if (caller_) return begin_attempt();
       if (!next_call_received_) return;  // the caller will
-      attempt_ = next_call_received_->attempt;
-      port_ = next_call_received_->rail;
-      rail_ = next_call_received_->caller_rail;
+      take_ways(*next_call_received_);
       if (Status ok = accept_end(next_call_received_->end); !ok) return end(ok.error());
       next_call_received_.reset();
       return prepare_later();
@@ -181,6 +201,7 @@ void Link::tick(base::TimePoint time) {
       if (time >= next_call_) call_peer(time);
       return;
     case Phase::up:
+      if (wants_renewal_) greet(Renewal{peer_link_});  // the one before may be lost
       flush_pending();
       if (time - last_heard_ < kIdle || pinging_ || pairs_[0]->room() == 0) return;
       break;

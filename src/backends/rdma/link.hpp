@@ -31,6 +31,7 @@
 #include "backends/rdma/registration.hpp"
 #include "backends/rdma/router.hpp"
 #include "backends/rdma/transfers.hpp"
+#include "backends/rdma/ways.hpp"
 #include "base/clock.hpp"
 
 namespace stagewire::backends::rdma {
@@ -80,6 +81,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void on_call(const Call& call);
   void on_answer(const Answer& answer);
   void on_refusal(const Refusal& refusal);
+  void on_renewal();
   /// One of our ports went down, or came up again.
   void on_port(std::size_t port, bool up);
   void tick(base::TimePoint now);
@@ -143,11 +145,15 @@ class Link : public std::enable_shared_from_this<Link> {
   void await_sent();
   bool is_up() const { return phase_ == Phase::up || phase_ == Phase::leaving; }
   std::string peer_name() const;
+  Port& port() const { return *host_.ports[way_of_[0].port]; }  ///< of the frames
+  const Rail& rail() const { return peer_.rails[way_of_[0].rail]; }
+  static Ways ways_to(const LinkHost& host, const Address& peer);
 
   // link_greetings.cc; with mutex_ held:
   void begin_attempt();
   void prepare_later();
   void retry(const Error& reason);
+  void take_ways(const Call& call);
   void call_peer(base::TimePoint now);
   void greet(Greeting greeting);
   LinkEnd own_end() const;
@@ -155,7 +161,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Status run_on_worker(std::function<void(Link&)> work);
   // On the worker, without it:
   void prepare(std::uint32_t attempt);
-  Result<std::vector<std::shared_ptr<QueuePair>>> make_pairs(std::size_t port, std::size_t count);
+  Result<std::vector<std::shared_ptr<QueuePair>>> make_pairs(const std::vector<Way>& ways) const;
   Status connect_pairs(std::uint32_t attempt);
   bool install(std::uint32_t attempt, std::vector<std::shared_ptr<QueuePair>> pairs);
 
@@ -201,10 +207,11 @@ class Link : public std::enable_shared_from_this<Link> {
   base::TimePoint next_call_{};
   base::TimePoint last_heard_{};
   std::uint32_t attempt_ = 0;
-  std::size_t turn_ = 0;     ///< which pair of ports
   std::uint32_t calls_ = 0;  ///< of this attempt
-  std::size_t port_ = 0;     ///< ours, of this attempt
-  std::size_t rail_ = 0;     ///< the peer's
+  Ways ways_;                ///< the caller chooses among them
+  std::vector<Way> way_of_;  ///< each queue pair's, of this attempt; the frames' first, never empty
+  std::vector<std::uint32_t> missing_;  ///< ports of the one that was called that would be used, too
+  bool wants_renewal_ = false;          ///< one of them is there again
   std::uint32_t sequence_ = 0;
   LinkEnd peer_end_;
   std::optional<Call> next_call_received_;         ///< to be answered when the old queue pairs are drained

@@ -64,7 +64,7 @@ void Link::post_frame(Outgoing& frame) {
   header.freed_frames = told_frames_ = freed_frames_;
   header.freed_payloads = told_payloads_ = freed_payloads_;
   std::memcpy(buffer, &header, sizeof header);
-  const std::uint32_t key = memory_->key(*host_.ports[port_]);
+  const std::uint32_t key = memory_->key(port());
   const auto segment = [key](std::byte* at, std::size_t size) {
     return ibv_sge{reinterpret_cast<std::uintptr_t>(at), static_cast<std::uint32_t>(size), key};
   };
@@ -177,8 +177,9 @@ void Link::on_sent(const ibv_wc& completion, std::size_t pair, std::size_t& even
   if (!is_up() || pair >= pairs_.size() || pairs_[pair]->number() != completion.qp_num) return;
   if (completion.status != IBV_WC_SUCCESS) {
     const std::string text =
-        base::text(host_.ports[port_]->verbs().wc_status_str(completion.status), " (",
-                   static_cast<int>(completion.status), ", vendor error ", completion.vendor_err, ")");
+        base::text(port().verbs().wc_status_str(completion.status), " (", static_cast<int>(completion.status),
+                   ", vendor error ", completion.vendor_err, ")");
+    if (completion.status == IBV_WC_RETRY_EXC_ERR) ways_.note_dead(way_of_[pair], base::steady_clock().now());
     if (pair > 0) transfers_.blame(completion, peer_name(), text);
     ++events;
     return break_off(base::error(ErrorCode::unavailable, "queue pair ", completion.qp_num, ": ", text));
@@ -210,7 +211,7 @@ void Link::on_sent(const ibv_wc& completion, std::size_t pair, std::size_t& even
 Status Link::post_receive(std::uint32_t index) {
   const Shape& shape = memory_->inbound();
   ibv_sge segment{reinterpret_cast<std::uintptr_t>(memory_->receive_buffer(index)),
-                  static_cast<std::uint32_t>(shape.receive_size()), memory_->key(*host_.ports[port_])};
+                  static_cast<std::uint32_t>(shape.receive_size()), memory_->key(port())};
   ibv_recv_wr request{};
   request.wr_id = index;
   request.sg_list = &segment;
@@ -231,7 +232,7 @@ void Link::on_received(const ibv_wc& completion, EventSink& sink, std::size_t& e
     if (completion.status != IBV_WC_SUCCESS) {
       if (phase_ != Phase::draining) {
         break_off(base::error(ErrorCode::unavailable, "queue pair ", completion.qp_num, ": ",
-                              host_.ports[port_]->verbs().wc_status_str(completion.status)));
+                              port().verbs().wc_status_str(completion.status)));
       }
       return;
     }

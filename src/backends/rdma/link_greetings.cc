@@ -21,16 +21,31 @@ base::TimePoint now() {
 
 }  // namespace
 
-// The caller's: every pair of ports has its turn, those of the same place in both lists first.
+// The caller's.
 void Link::begin_attempt() {
   ++attempt_;
   calls_ = 0;
-  const std::size_t ours = host_.ports.size();
-  const std::size_t theirs = peer_.rails.size();
-  turn_ %= ours * theirs;
-  port_ = turn_ % ours;
-  rail_ = (port_ + turn_ / ours) % theirs;
+  const Settings& settings = host_.settings;
+  const auto is_active = [this](std::size_t port) { return host_.ports[port]->active(); };
+  const Ways::Choice choice = ways_.choose(settings.rails, now(), is_active);
+  way_of_ = {choice.frames};
+  for (std::uint32_t i = 0; i < settings.queue_pairs; ++i) {
+    for (const Way& way : choice.data) {
+      if (way_of_.size() < kMaxQueuePairs) way_of_.push_back(way);
+    }
+  }
+  missing_.assign(choice.missing.begin(), choice.missing.end());
   prepare_later();
+}
+
+// Of the one that is called; the backend has looked at their bounds.
+void Link::take_ways(const Call& call) {
+  attempt_ = call.attempt;
+  way_of_.clear();
+  for (std::size_t i = 0; i < call.rails.size(); ++i)
+    way_of_.push_back({call.rails[i], call.caller_rails[i]});
+  missing_ = call.missing;
+  wants_renewal_ = false;
 }
 
 void Link::prepare_later() {
@@ -73,8 +88,7 @@ void Link::retry(const Error& reason) {
 
 // On the worker: makes the queue pairs of this attempt; the one that was called connects them, too.
 void Link::prepare(std::uint32_t attempt) {
-  std::size_t port = 0;
-  std::size_t count = 0;
+  std::vector<Way> ways;
   {
     const std::lock_guard lock(mutex_);
     if (phase_ != Phase::preparing || attempt_ != attempt) return;
@@ -83,12 +97,11 @@ void Link::prepare(std::uint32_t attempt) {
     const std::size_t transfers = transfers_.count();
     transfers_.finish_blamed();
     note_ended(transfers);
-    port = port_;
-    count = caller_ ? 1 + host_.settings.queue_pairs : peer_end_.pairs.size();
+    ways = way_of_;
   }
-  Status done = memory_->register_with(host_.ports[port]);
+  Status done = memory_->register_with(host_.ports[ways[0].port]);
   if (done) {
-    auto pairs = make_pairs(port, count);
+    auto pairs = make_pairs(ways);
     if (!pairs) {
       done = pairs.error();
     } else {
@@ -109,17 +122,18 @@ void Link::prepare(std::uint32_t attempt) {
   wants_attention();
 }
 
-Result<std::vector<std::shared_ptr<QueuePair>>> Link::make_pairs(std::size_t port, std::size_t count) {
-  const PortLimits& limits = host_.ports[port]->limits();
-  const auto depth = [&](std::uint32_t wanted) {
-    return std::min(wanted, static_cast<std::uint32_t>(std::max(1, limits.work_requests)));
-  };
-  // Frames, and a probe of an idle link.
-  const QueuePair::Depth frames{depth(memory_->outbound().buffers + 1), depth(memory_->inbound().buffers), 3};
-  const QueuePair::Depth data{depth(256), 1, Transfers::segments_of(limits)};
+Result<std::vector<std::shared_ptr<QueuePair>>> Link::make_pairs(const std::vector<Way>& ways) const {
   std::vector<std::shared_ptr<QueuePair>> pairs;
-  for (std::size_t i = 0; i < count; ++i) {
-    auto pair = QueuePair::create(host_.ports[port], i == 0 ? frames : data);
+  for (const Way& way : ways) {
+    const PortLimits& limits = host_.ports[way.port]->limits();
+    const auto depth = [&](std::uint32_t wanted) {
+      return std::min(wanted, static_cast<std::uint32_t>(std::max(1, limits.work_requests)));
+    };
+    // Frames, and a probe of an idle link.
+    const QueuePair::Depth frames{depth(memory_->outbound().buffers + 1), depth(memory_->inbound().buffers),
+                                  3};
+    const QueuePair::Depth data{depth(256), 1, Transfers::segments_of(limits)};
+    auto pair = QueuePair::create(host_.ports[way.port], pairs.empty() ? frames : data);
     if (!pair) return pair.error();
     pairs.push_back(std::move(*pair));
   }
@@ -133,7 +147,7 @@ bool Link::install(std::uint32_t attempt, std::vector<std::shared_ptr<QueuePair>
   pairs_ = std::move(pairs);
   sequence_ = static_cast<std::uint32_t>(random_number()) & 0xffffff;
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    host_.router.add(port_, pairs_[i]->number(), shared_from_this(), i);
+    host_.router.add(way_of_[i].port, pairs_[i]->number(), shared_from_this(), i);
   }
   posted_receives_ = 0;
   for (std::uint32_t i = 0; i < held_.size(); ++i) {
@@ -158,7 +172,8 @@ Status Link::connect_pairs(std::uint32_t attempt) {
     }
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
       work.push_back(
-          {pairs_[i], {peer_.rails[rail_], peer_end_.pairs[i], peer_end_.sequence, peer_end_.reads}});
+          {pairs_[i],
+           {peer_.rails[way_of_[i].rail], peer_end_.pairs[i], peer_end_.sequence, peer_end_.reads}});
     }
     sequence = sequence_;
   }
@@ -177,7 +192,10 @@ LinkEnd Link::own_end() const {
   end.message_size = memory_->inbound().message_size;
   end.payload_size = memory_->inbound().payload_size;
   end.payloads = memory_->inbound().payloads;
-  end.reads = host_.ports[port_]->limits().reads_served;
+  end.reads = port().limits().reads_served;
+  for (const Way& way : way_of_) {
+    end.reads = std::min<std::uint32_t>(end.reads, host_.ports[way.port]->limits().reads_served);
+  }
   end.frames_received = frames_received_;
   end.frames_freed = freed_frames_;
   end.payloads_freed = freed_payloads_;
@@ -187,13 +205,14 @@ LinkEnd Link::own_end() const {
 // A datagram: one that cannot be sent now is like one that is lost.
 void Link::greet(Greeting greeting) {
   host_.greetings.fetch_add(1);
-  const auto queued = run_on_worker([greeting = std::move(greeting), port = port_, rail = rail_](Link& link) {
-    const Status sent = link.host_.greeters[port]->send(link.peer_.rails[rail], pack(greeting));
-    link.host_.greetings.fetch_sub(1);
-    if (sent) return;
-    const std::lock_guard lock(link.mutex_);
-    link.trouble_ = sent.error().message();
-  });
+  const auto queued = run_on_worker(
+      [greeting = std::move(greeting), port = way_of_[0].port, rail = way_of_[0].rail](Link& link) {
+        const Status sent = link.host_.greeters[port]->send(link.peer_.rails[rail], pack(greeting));
+        link.host_.greetings.fetch_sub(1);
+        if (sent) return;
+        const std::lock_guard lock(link.mutex_);
+        link.trouble_ = sent.error().message();
+      });
   if (!queued) host_.greetings.fetch_sub(1);
 }
 
@@ -201,11 +220,11 @@ void Link::call_peer(base::TimePoint time) {
   if (calls_ == kCallsOfAttempt) {
     calls_ = 0;
     if (trouble_.empty()) trouble_ = "no answer";
-    static_cast<void>(run_on_worker([port = port_, rail = rail_](Link& link) {
+    static_cast<void>(run_on_worker([port = way_of_[0].port, rail = way_of_[0].rail](Link& link) {
       link.host_.greeters[port]->forget(link.peer_.rails[rail]);
     }));
-    if (host_.ports.size() * peer_.rails.size() > 1) {
-      ++turn_;
+    if (ways_.count() > 1) {
+      ways_.note_dead(way_of_[0], time);
       drop_pairs();
       return begin_attempt();
     }
@@ -215,8 +234,11 @@ void Link::call_peer(base::TimePoint time) {
   Call call;
   call.secret = peer_.secret;
   call.attempt = attempt_;
-  call.rail = static_cast<std::uint32_t>(rail_);
-  call.caller_rail = static_cast<std::uint32_t>(port_);
+  for (const Way& way : way_of_) {
+    call.rails.push_back(static_cast<std::uint32_t>(way.rail));
+    call.caller_rails.push_back(static_cast<std::uint32_t>(way.port));
+  }
+  call.missing = missing_;
   const auto* data = reinterpret_cast<const std::uint8_t*>(host_.address.data());
   call.address.assign(data, data + host_.address.size());
   call.end = own_end();
@@ -258,6 +280,14 @@ void Link::on_refusal(const Refusal& refusal) {
   const std::lock_guard lock(mutex_);
   if (phase_ != Phase::calling || refusal.attempt != attempt_) return;
   retry(base::error(ErrorCode::unavailable, "the peer answered: ", refusal.text));
+}
+
+// The peer has a port again that was missing.
+void Link::on_renewal() {
+  const std::lock_guard lock(mutex_);
+  if (!caller_ || phase_ != Phase::up || missing_.empty()) return;
+  ways_.forgive();
+  break_off(base::error(ErrorCode::unavailable, "a port of the peer's is up again"));
 }
 
 // The one that is called: a greeting for queue pairs that it has not got yet.

@@ -264,6 +264,8 @@ Port::Change Port::take_async_events() {
               ": event of the device: ", verbs_.event_type_str(event.event_type));
     verbs_.ack_async_event(&event);
   }
+  if (change.port_up) active_ = true;
+  if (change.port_down || change.fatal) active_ = false;
   if (addresses) refresh_address();
   return change;
 }

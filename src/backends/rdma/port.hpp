@@ -64,6 +64,8 @@ class Port {
   Rail rail() const;
   ibv_mtu mtu() const { return mtu_; }
   bool ethernet() const { return ethernet_; }
+  /// What its device has said last.
+  bool active() const { return active_; }
 
   /// Reserves entries of the completion queues for a queue pair; false when they are all taken.
   bool take_entries(int count);
@@ -109,6 +111,7 @@ class Port {
   std::vector<GidEntry> other_gids_;  ///< the same
   int gid_entries_ = 0;
   bool ethernet_ = false;
+  std::atomic<bool> active_{true};
   std::uint32_t lid_ = 0;
   ibv_mtu mtu_ = IBV_MTU_1024;
   int entries_ = 0;

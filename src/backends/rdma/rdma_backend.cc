@@ -269,6 +269,8 @@ void RdmaBackend::handle_greeting(std::span<const std::byte> bytes) {
     if (const auto link = find_link(answer->link)) link->on_answer(*answer);
   } else if (const auto* refusal = std::get_if<Refusal>(&*greeting)) {
     if (const auto link = find_link(refusal->link)) link->on_refusal(*refusal);
+  } else if (const auto* renewal = std::get_if<Renewal>(&*greeting)) {
+    if (const auto link = find_link(renewal->link)) link->on_renewal();
   } else if (const auto* farewell = std::get_if<Farewell>(&*greeting)) {
     if (const auto link = find_link(farewell->link)) {
       link->fail(Error(ErrorCode::unavailable, "the peer has closed"));
@@ -280,8 +282,13 @@ void RdmaBackend::handle_call(const Call& call) {
   if (call.secret != address_.secret) return;  // for who was here before us, or a stranger's
   const auto* data = reinterpret_cast<const std::byte*>(call.address.data());
   auto caller = unpack_address({data, call.address.size()});
-  const bool sane = caller && call.version == kFormatVersion && call.rail < ports_.size() &&
-                    call.caller_rail < caller->rails.size() && call.end.pairs.size() >= 2;
+  const auto within = [](const std::vector<std::uint32_t>& places, std::size_t count) {
+    return std::all_of(places.begin(), places.end(), [&](std::uint32_t place) { return place < count; });
+  };
+  const std::size_t pairs = call.end.pairs.size();
+  const bool sane = caller && call.version == kFormatVersion && pairs >= 2 && call.rails.size() == pairs &&
+                    call.caller_rails.size() == pairs && within(call.rails, ports_.size()) &&
+                    within(call.caller_rails, caller->rails.size());
   if (!sane) return;
   const std::pair<std::uint64_t, std::uint64_t> name{caller->instance, call.end.link};
   std::shared_ptr<Link> link;

@@ -95,6 +95,7 @@ Result<Settings> Settings::from(const BackendOptions& options) {
   const Status statuses[] = {
       read(given(options, "gid_index", {"MORI_IB_GID_INDEX"}), 0, 1023, gid),
       read(given(options, "qp_per_transfer", {"MORI_IO_QP_PER_TRANSFER"}), 1, 16, settings.queue_pairs),
+      read(given(options, "rails_per_transfer", {"MORI_IO_NUM_NICS_PER_TRANSFER"}), 1, 8, settings.rails),
       read(given(options, "post_batch_size", {"MORI_IO_POST_BATCH_SIZE"}), -1, 1024, batch),
       read(given(options, "service_level", {"MORI_IO_SL", "MORI_RDMA_SL"}), 0, 15, settings.service_level),
       read(given(options, "traffic_class", {"MORI_IO_TC", "MORI_RDMA_TC"}), 0, 255, settings.traffic_class),

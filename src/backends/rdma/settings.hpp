@@ -28,6 +28,7 @@ struct Settings {
   DeviceFilter devices;            ///< device_name, else MORI_RDMA_DEVICES
   std::optional<int> gid_index;    ///< gid_index, else MORI_IB_GID_INDEX
   std::uint32_t queue_pairs = 1;   ///< qp_per_transfer: that carry data, for each peer
+  std::size_t rails = 1;           ///< rails_per_transfer: ports that data is spread over
   std::uint32_t post_batch = 32;   ///< post_batch_size: work requests of one posting; -1 there = this default
   std::uint8_t service_level = 0;  ///< service_level, else MORI_IO_SL, MORI_RDMA_SL
   std::uint8_t traffic_class = 0;  ///< traffic_class, else MORI_IO_TC, MORI_RDMA_TC

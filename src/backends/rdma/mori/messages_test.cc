@@ -73,7 +73,7 @@ TEST(MoriMessages, R16_what_is_wrong_is_named) {
   EXPECT_THAT(words("01 00000002 94"), HasSubstr("has 1 bytes, not 2"));
   EXPECT_THAT(words("01 0000000f 94 a6746172676574 00 07 93 00 00 00 00"), HasSubstr("mr"));
   EXPECT_THAT(words("01 00000009 94 a0 00 07 94 00 00 00 00"), HasSubstr("ekey"));
-  EXPECT_THAT(words("00 00000010 96 a178 92 930002ff 930003ff 00 94 00"), HasSubstr("kind 3"));
+  EXPECT_THAT(words("00 0000000f 96 a178 92 930002ff 930003ff 00 94 00"), HasSubstr("kind 3"));
 }
 
 TEST(MoriMessages, notifications_are_sixteen_bytes) {
