@@ -59,5 +59,50 @@ TEST_F(ServeTwoHosts, R05_a_run_survives_a_link_that_is_cut_for_three_seconds) {
   expect_all_done(here, there, "4");
 }
 
+// Two kernels (scripts/rdma-pair): the other one runs its stages already, and waits for this master.
+class ServeTwoKernels : public test::NodesTest {
+ protected:
+  void SetUp() override {
+    if (std::getenv("RDMA_PAIR") == nullptr) GTEST_SKIP() << "needs the two guests of scripts/rdma-pair";
+    NodesTest::SetUp();
+  }
+};
+
+TEST_F(ServeTwoKernels, every_byte_of_the_replay_arrives_over_rdma) {
+  const std::string file = STAGEWIRE_SOURCE_DIR "/deploy/qwen3_omni_moe_rdma_2node.yaml";
+  ServeProcess here({"Qwen/Qwen3-Omni-30B-A3B-Instruct",
+                     "--omni",
+                     "--deploy-config",
+                     file,
+                     "--set",
+                     "connectors.rdma.extra.host=10.77.0.1",
+                     "--set",
+                     "connectors.rdma.extra.memory_pool_size=64MiB",
+                     "--set",
+                     "connectors.rdma.extra.rdma_max_piece=64KiB",
+                     "--stage-id",
+                     "0",
+                     "-oma",
+                     "10.77.0.1",
+                     "-omp",
+                     "9000",
+                     "--insecure",
+                     "--omni-start-timeout",
+                     "120",
+                     "--requests",
+                     "4",
+                     "--concurrency",
+                     "4",
+                     "--prompt-tokens",
+                     "50",
+                     "--output-tokens",
+                     "20",
+                     "--log-stats"},
+                    dir_.file("tmp"), {});
+  expect_success(here);
+  EXPECT_THAT(here.output(), HasSubstr("4 requests done, 0 failed"));
+  EXPECT_THAT(here.output(), HasSubstr("rdma")) << "the route of an edge";
+}
+
 }  // namespace
 }  // namespace stagewire::rdma_test

@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 namespace stagewire::rdma_test {
 namespace {
 
 using process::eventually;
 using process::HandoffPeer;
+using process::PeerOptions;
 
 class TwoHosts : public ::testing::Test {
  protected:
@@ -173,6 +177,48 @@ TEST_F(TwoRails, R05_transfers_move_to_the_other_rail_when_one_is_cut) {
   ASSERT_EQ(put(sender, "after", 1'000'000, 9), "ok");
   EXPECT_EQ(get(receiver, "after", 1'000'000, 9), "ok read");
   EXPECT_TRUE(eventually([&] { return sender.health()["published"] == 0; }));
+}
+
+TEST_F(TwoRails, R05_data_is_spread_over_both_and_goes_over_the_one_that_is_left) {
+  const std::vector<std::string> settings = {"rails_per_transfer=2", "rdma_max_piece=65536"};
+  PeerOptions sending = sender_options();
+  sending.settings = settings;
+  HandoffPeer sender(sending);
+  PeerOptions receiving = receiver_options(sender.port);
+  receiving.settings = settings;
+  HandoffPeer receiver(receiving);
+  // How many bytes go out of each of our ports for a payload of a megabyte and a half.
+  const auto sent_for = [&](const std::string& key, int seed) {
+    const auto sent = [](const std::string& port) {
+      std::ifstream table("/proc/1/net/dev");  // the devices are there
+      for (std::string line; std::getline(table, line);) {
+        std::istringstream words(line);
+        std::string name;
+        words >> name;
+        std::uint64_t count = 0;
+        for (int column = 0; column < 9; ++column) words >> count;
+        if (name == port) return count;
+      }
+      return std::uint64_t{0};
+    };
+    const std::pair before{sent("roce0:"), sent("roce1:")};
+    EXPECT_EQ(put(sender, key, 1'500'000, seed), "ok");
+    EXPECT_EQ(get(receiver, key, 1'500'000, seed), "ok read");
+    return std::pair{sent("roce0:") - before.first, sent("roce1:") - before.second};
+  };
+  sent_for("first", 1);
+  const auto both = sent_for("both", 2);
+  EXPECT_GT(both.first, 200'000U);
+  EXPECT_GT(both.second, 200'000U);
+  CutLink cut(1, 2);
+  EXPECT_GT(sent_for("one", 3).first, 1'000'000U);
+  EXPECT_LT(sent_for("one still", 4).second, 10'000U);
+  cut.mend();
+  int round = 5;
+  EXPECT_TRUE(eventually([&] {
+    ++round;
+    return sent_for("again" + std::to_string(round), round).second > 200'000;
+  }));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ auto fields(auto&& e) requires std::is_same_v<std::remove_cvref_t<decltype(e)>, 
                   e.frames_received, e.frames_freed, e.payloads_freed);
 }
 auto fields(auto&& c) requires std::is_same_v<std::remove_cvref_t<decltype(c)>, Call> {
-  return std::tie(c.version, c.secret, c.attempt, c.rails, c.caller_rails, c.missing, c.address, c.end);
+  return std::tie(c.version, c.secret, c.attempt, c.rails, c.caller_rails, c.address, c.end);
 }
 auto fields(auto&& a) requires std::is_same_v<std::remove_cvref_t<decltype(a)>, Answer> {
   return std::tie(a.link, a.attempt, a.end);
@@ -30,7 +30,10 @@ auto fields(auto&& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, 
 auto fields(auto&& f) requires std::is_same_v<std::remove_cvref_t<decltype(f)>, Farewell> {
   return std::tie(f.link);
 }
-auto fields(auto&& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, Renewal> {
+auto fields(auto&& p) requires std::is_same_v<std::remove_cvref_t<decltype(p)>, Probe> {
+  return std::tie(p.link, p.rail, p.caller_rail);
+}
+auto fields(auto&& r) requires std::is_same_v<std::remove_cvref_t<decltype(r)>, Reached> {
   return std::tie(r.link);
 }
 

@@ -71,7 +71,6 @@ struct Call {  ///< from the one that connects
   std::uint32_t attempt = 0;                ///< counts from 1; another one replaces the link's queue pairs
   std::vector<std::uint32_t> rails;         ///< of the one that is called, for each queue pair
   std::vector<std::uint32_t> caller_rails;  ///< as many
-  std::vector<std::uint32_t> missing;       ///< of the one that is called, that were not to be reached
   std::vector<std::uint8_t> address;        ///< the caller's
   LinkEnd end;
 };
@@ -89,10 +88,16 @@ struct Refusal {  ///< instead of an answer
 struct Farewell {          ///< from either end, whose queue pairs are gone
   std::uint64_t link = 0;  ///< of the one that is told
 };
-struct Renewal {           ///< from the one that was called: a port that was missing is there
+/// From the caller of a link that is up, over ports that it does not use: does anything get through again?
+struct Probe {
+  std::uint64_t link = 0;  ///< of the one that is asked
+  std::uint32_t rail = 0;  ///< of the one that is asked
+  std::uint32_t caller_rail = 0;
+};
+struct Reached {           ///< the answer, over the same ports
   std::uint64_t link = 0;  ///< the caller's
 };
-using Greeting = std::variant<Call, Answer, Refusal, Farewell, Renewal>;
+using Greeting = std::variant<Call, Answer, Refusal, Farewell, Probe, Reached>;
 
 std::vector<std::byte> pack(const Address& address);
 std::vector<std::byte> pack(const RegionKey& key);

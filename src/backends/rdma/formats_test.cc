@@ -51,7 +51,6 @@ TEST(RdmaFormats, greetings_survive_and_fit_a_datagram) {
   call.attempt = 3;
   call.rails.assign(kMaxQueuePairs, 7);
   call.caller_rails.assign(kMaxQueuePairs, 6);
-  call.missing = {1, 2};
   Address large = address();
   while (large.rails.size() < kMaxRails) large.rails.push_back(large.rails[0]);
   const auto packed = pack(large);
@@ -68,12 +67,12 @@ TEST(RdmaFormats, greetings_survive_and_fit_a_datagram) {
   EXPECT_EQ(again.end.frames_received, 1ULL << 40);
   EXPECT_EQ(again.address, call.address);
   EXPECT_EQ(again.rails, call.rails);
-  EXPECT_EQ(again.missing, call.missing);
   const auto refusal = unpack_greeting(pack(Greeting(Refusal{5, 6, 7, "no"})));
   ASSERT_TRUE(refusal.ok());
   EXPECT_EQ(std::get<Refusal>(*refusal).text, "no");
   EXPECT_EQ(std::get<Farewell>(*unpack_greeting(pack(Greeting(Farewell{5})))).link, 5U);
-  EXPECT_EQ(std::get<Renewal>(*unpack_greeting(pack(Greeting(Renewal{6})))).link, 6U);
+  EXPECT_EQ(std::get<Probe>(*unpack_greeting(pack(Greeting(Probe{6, 1, 2})))).caller_rail, 2U);
+  EXPECT_EQ(std::get<Reached>(*unpack_greeting(pack(Greeting(Reached{6})))).link, 6U);
 }
 
 TEST(RdmaFormats, what_is_out_of_bounds_is_corrupt) {

@@ -14,6 +14,9 @@ constexpr base::Duration kMostDraining = std::chrono::milliseconds(200);
 constexpr base::Duration kFarewell = std::chrono::seconds(2);
 // A link over which nothing has come for so long is tried.
 constexpr base::Duration kIdle = std::chrono::seconds(1);
+// A link that was up for so long has found the ways that last.
+constexpr base::Duration kSettled = std::chrono::minutes(1);
+constexpr base::Duration kFirstProbe = std::chrono::seconds(1);
 constexpr base::Duration kBusyTick = std::chrono::milliseconds(25);
 
 // What comes back to the caller: answers to imports, credits, the end.
@@ -31,6 +34,7 @@ Link::Link(LinkHost& host, Address peer)
       caller_(true),
       ways_(ways_to(host, peer_)),
       way_of_(1),
+      probe_pause_(kFirstProbe),
       memory_(std::make_unique<LinkMemory>(kSmall, host.large)),
       held_(kSmall.buffers),
       transfers_(host.settings, host.completions, notify_later()) {
@@ -45,6 +49,7 @@ Link::Link(LinkHost& host, Address peer, const Call& call)
       peer_link_(call.end.link),
       ways_(ways_to(host, peer_)),
       way_of_(1),
+      probe_pause_(kFirstProbe),
       memory_(std::make_unique<LinkMemory>(host.large, kSmall)),
       held_(host.large.buffers),
       transfers_(host.settings, host.completions, notify_later()) {
@@ -109,7 +114,8 @@ void Link::came_up() {
   const bool again = std::exchange(was_up_, true);
   phase_ = Phase::up;
   deadline_ = base::TimePoint::max();
-  last_heard_ = now();
+  last_heard_ = up_since_ = now();
+  next_probe_ = now() + probe_pause_;
   pinging_ = false;
   if (again) base::log(LogLevel::info, "rdma", peer_name(), ": connected again");
   acknowledge(peer_end_.frames_received - frames_acknowledged_);
@@ -127,29 +133,20 @@ void Link::came_up() {
   wants_attention();
 }
 
-// The caller chooses the ports: a broken one is left out at once, and taken in again when it is back, at
-// either end.
+// The caller chooses the ports: a broken one is left out at once. One that is back is found by a probe.
 void Link::on_port(std::size_t port, bool up) {
   const std::lock_guard lock(mutex_);
-  if (phase_ != Phase::up && phase_ != Phase::calling) return;
-  if (!caller_) {
-    const bool missed = std::find(missing_.begin(), missing_.end(), port) != missing_.end();
-    if (!up || !missed) return;
-    wants_renewal_ = true;
-    return greet(Renewal{peer_link_});
-  }
+  if (!caller_ || up || (phase_ != Phase::up && phase_ != Phase::calling)) return;
   const bool used =
       std::any_of(way_of_.begin(), way_of_.end(), [&](const Way& way) { return way.port == port; });
-  if (up == used) return;
-  if (up && missing_.empty()) return;
-  if (up) ways_.forgive();
-  break_off(base::error(ErrorCode::unavailable, host_.ports[port]->name(), up ? " is up again" : " is down"));
+  if (used) break_off(base::error(ErrorCode::unavailable, host_.ports[port]->name(), " is down"));
 }
 
 // Stops the queue pairs; goes on when everything that they received has been looked at.
 void Link::break_off(const Error& reason) {
   if (phase_ == Phase::ended) return;
   if (phase_ == Phase::leaving) return end(reason);
+  if (phase_ == Phase::up && now() - up_since_ > kSettled) probe_pause_ = kFirstProbe;
   if (is_up() || phase_ == Phase::waiting) {
     base::log(LogLevel::info, "rdma", peer_name(), ": ", reason.message(), "; connecting again");
     deadline_ = std::min(deadline_, now() + host_.settings.recovery);
@@ -201,7 +198,7 @@ void Link::tick(base::TimePoint time) {
       if (time >= next_call_) call_peer(time);
       return;
     case Phase::up:
-      if (wants_renewal_) greet(Renewal{peer_link_});  // the one before may be lost
+      if (time >= next_probe_) probe_missing(time);
       flush_pending();
       if (time - last_heard_ < kIdle || pinging_ || pairs_[0]->room() == 0) return;
       break;

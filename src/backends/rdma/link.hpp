@@ -81,7 +81,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void on_call(const Call& call);
   void on_answer(const Answer& answer);
   void on_refusal(const Refusal& refusal);
-  void on_renewal();
+  void on_probe(const Probe& probe);
+  void on_reached();
   /// One of our ports went down, or came up again.
   void on_port(std::size_t port, bool up);
   void tick(base::TimePoint now);
@@ -155,7 +156,9 @@ class Link : public std::enable_shared_from_this<Link> {
   void retry(const Error& reason);
   void take_ways(const Call& call);
   void call_peer(base::TimePoint now);
-  void greet(Greeting greeting);
+  void greet(Greeting greeting) { greet_over(way_of_[0], std::move(greeting)); }
+  void greet_over(const Way& way, Greeting greeting);
+  void probe_missing(base::TimePoint now);
   LinkEnd own_end() const;
   Status accept_end(const LinkEnd& end);
   Status run_on_worker(std::function<void(Link&)> work);
@@ -207,11 +210,13 @@ class Link : public std::enable_shared_from_this<Link> {
   base::TimePoint next_call_{};
   base::TimePoint last_heard_{};
   std::uint32_t attempt_ = 0;
-  std::uint32_t calls_ = 0;  ///< of this attempt
-  Ways ways_;                ///< the caller chooses among them
-  std::vector<Way> way_of_;  ///< each queue pair's, of this attempt; the frames' first, never empty
-  std::vector<std::uint32_t> missing_;  ///< ports of the one that was called that would be used, too
-  bool wants_renewal_ = false;          ///< one of them is there again
+  std::uint32_t calls_ = 0;   ///< of this attempt
+  Ways ways_;                 ///< the caller chooses among them
+  std::vector<Way> way_of_;   ///< each queue pair's, of this attempt; the frames' first, never empty
+  std::vector<Way> missing_;  ///< the caller's: those that it would use, too
+  base::TimePoint next_probe_{};
+  base::Duration probe_pause_;  ///< longer each time that one was found good again
+  base::TimePoint up_since_{};
   std::uint32_t sequence_ = 0;
   LinkEnd peer_end_;
   std::optional<Call> next_call_received_;         ///< to be answered when the old queue pairs are drained

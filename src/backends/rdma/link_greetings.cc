@@ -13,6 +13,7 @@ constexpr base::Duration kFirstCall = std::chrono::milliseconds(50);
 constexpr std::uint32_t kCallDoublings = 4;
 // So many greetings over one pair of ports, then the next pair has its turn.
 constexpr std::uint32_t kCallsOfAttempt = 5;
+constexpr base::Duration kLongestProbe = std::chrono::minutes(1);
 constexpr base::Duration kRetry = std::chrono::milliseconds(200);
 
 base::TimePoint now() {
@@ -34,7 +35,7 @@ void Link::begin_attempt() {
       if (way_of_.size() < kMaxQueuePairs) way_of_.push_back(way);
     }
   }
-  missing_.assign(choice.missing.begin(), choice.missing.end());
+  missing_ = choice.missing;
   prepare_later();
 }
 
@@ -44,8 +45,6 @@ void Link::take_ways(const Call& call) {
   way_of_.clear();
   for (std::size_t i = 0; i < call.rails.size(); ++i)
     way_of_.push_back({call.rails[i], call.caller_rails[i]});
-  missing_ = call.missing;
-  wants_renewal_ = false;
 }
 
 void Link::prepare_later() {
@@ -203,10 +202,10 @@ LinkEnd Link::own_end() const {
 }
 
 // A datagram: one that cannot be sent now is like one that is lost.
-void Link::greet(Greeting greeting) {
+void Link::greet_over(const Way& way, Greeting greeting) {
   host_.greetings.fetch_add(1);
-  const auto queued = run_on_worker(
-      [greeting = std::move(greeting), port = way_of_[0].port, rail = way_of_[0].rail](Link& link) {
+  const auto queued =
+      run_on_worker([greeting = std::move(greeting), port = way.port, rail = way.rail](Link& link) {
         const Status sent = link.host_.greeters[port]->send(link.peer_.rails[rail], pack(greeting));
         link.host_.greetings.fetch_sub(1);
         if (sent) return;
@@ -238,7 +237,6 @@ void Link::call_peer(base::TimePoint time) {
     call.rails.push_back(static_cast<std::uint32_t>(way.rail));
     call.caller_rails.push_back(static_cast<std::uint32_t>(way.port));
   }
-  call.missing = missing_;
   const auto* data = reinterpret_cast<const std::uint8_t*>(host_.address.data());
   call.address.assign(data, data + host_.address.size());
   call.end = own_end();
@@ -282,12 +280,30 @@ void Link::on_refusal(const Refusal& refusal) {
   retry(base::error(ErrorCode::unavailable, "the peer answered: ", refusal.text));
 }
 
-// The peer has a port again that was missing.
-void Link::on_renewal() {
+// Of the one that is called: the answer takes the way of the question.
+void Link::on_probe(const Probe& probe) {
+  const std::lock_guard lock(mutex_);
+  if (caller_ || phase_ != Phase::up) return;
+  if (probe.rail >= host_.ports.size() || probe.caller_rail >= peer_.rails.size()) return;
+  greet_over({probe.rail, probe.caller_rail}, Reached{peer_link_});
+}
+
+// A way is good again for datagrams. Should it not be for more, the next one is believed later.
+void Link::on_reached() {
   const std::lock_guard lock(mutex_);
   if (!caller_ || phase_ != Phase::up || missing_.empty()) return;
+  probe_pause_ = std::min<base::Duration>(2 * probe_pause_, kLongestProbe);
   ways_.forgive();
-  break_off(base::error(ErrorCode::unavailable, "a port of the peer's is up again"));
+  break_off(base::error(ErrorCode::unavailable, "a better way to the peer is there again"));
+}
+
+void Link::probe_missing(base::TimePoint time) {
+  next_probe_ = time + probe_pause_;
+  for (const Way& way : missing_) {
+    if (!host_.ports[way.port]->active()) continue;
+    greet_over(way, Probe{peer_end_.link, static_cast<std::uint32_t>(way.rail),
+                          static_cast<std::uint32_t>(way.port)});
+  }
 }
 
 // The one that is called: a greeting for queue pairs that it has not got yet.

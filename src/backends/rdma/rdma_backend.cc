@@ -269,8 +269,10 @@ void RdmaBackend::handle_greeting(std::span<const std::byte> bytes) {
     if (const auto link = find_link(answer->link)) link->on_answer(*answer);
   } else if (const auto* refusal = std::get_if<Refusal>(&*greeting)) {
     if (const auto link = find_link(refusal->link)) link->on_refusal(*refusal);
-  } else if (const auto* renewal = std::get_if<Renewal>(&*greeting)) {
-    if (const auto link = find_link(renewal->link)) link->on_renewal();
+  } else if (const auto* probe = std::get_if<Probe>(&*greeting)) {
+    if (const auto link = find_link(probe->link)) link->on_probe(*probe);
+  } else if (const auto* reached = std::get_if<Reached>(&*greeting)) {
+    if (const auto link = find_link(reached->link)) link->on_reached();
   } else if (const auto* farewell = std::get_if<Farewell>(&*greeting)) {
     if (const auto link = find_link(farewell->link)) {
       link->fail(Error(ErrorCode::unavailable, "the peer has closed"));

@@ -51,7 +51,7 @@ Ways::Choice Ways::choose(std::size_t most, base::TimePoint now,
   choice.data = apart(good, most);
   for (const Way& way : apart(all, most)) {
     if (std::find(choice.data.begin(), choice.data.end(), way) == choice.data.end())
-      choice.missing.push_back(way.rail);
+      choice.missing.push_back(way);
   }
   return choice;
 }

@@ -24,8 +24,8 @@ class Ways {
 
   struct Choice {
     Way frames;
-    std::vector<Way> data;             ///< no port of either end twice
-    std::vector<std::size_t> missing;  ///< ports of the peer that would be used if all were well
+    std::vector<Way> data;     ///< no port of either end twice
+    std::vector<Way> missing;  ///< that would be used if all were well
   };
   /// Those that are not known to be dead, at most `most` for data; when there are none, all are tried again.
   Choice choose(std::size_t most, base::TimePoint now,

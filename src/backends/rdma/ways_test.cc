@@ -42,7 +42,7 @@ TEST(Ways, R05_what_is_dead_is_left_out_for_a_while_and_named) {
   const auto choice = ways.choose(2, kNow, kAllUp);
   EXPECT_EQ(choice.frames, (Way{1, 1}));
   EXPECT_THAT(choice.data, ElementsAre(Way{1, 1}));
-  EXPECT_THAT(choice.missing, ElementsAre(0U));
+  EXPECT_THAT(choice.missing, ElementsAre(Way{0, 0}));
   const auto later = ways.choose(2, kNow + std::chrono::minutes(1), kAllUp);
   EXPECT_EQ(later.frames, (Way{0, 0}));
   EXPECT_THAT(later.missing, IsEmpty());
