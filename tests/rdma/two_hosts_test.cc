@@ -212,7 +212,7 @@ TEST_F(TwoRails, R05_data_is_spread_over_both_and_goes_over_the_one_that_is_left
   EXPECT_GT(both.second, 200'000U);
   CutLink cut(1, 2);
   EXPECT_GT(sent_for("one", 3).first, 1'000'000U);
-  EXPECT_LT(sent_for("one still", 4).second, 10'000U);
+  EXPECT_LT(sent_for("one_more", 4).second, 10'000U);
   cut.mend();
   int round = 5;
   EXPECT_TRUE(eventually([&] {
