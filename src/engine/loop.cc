@@ -24,6 +24,13 @@ std::size_t Core::progress(base::Duration wait) {
 std::size_t Core::turn(base::Duration wait) {
   std::size_t events = run_work();
   events += control_->progress(*control_events_);
+  if (wait == base::Duration::zero()) {  // a look: nobody sleeps, so nothing has to wake
+    {
+      const std::lock_guard lock(progress_mutex_);
+      events += progress_locked(false);
+    }
+    return events + run_timers();
+  }
   bool armed = true;
   events += progress_and_arm(&armed);
   events += run_timers();
