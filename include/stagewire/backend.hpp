@@ -222,8 +222,8 @@ class Backend {
 
 /// Options that reach every backend's factory; each takes what is its own.
 struct BackendOptions {
-  std::string engine_key;                     ///< who we are, for peers, messages and logs
-  std::string host;                           ///< numeric address for those that listen on a port of their own
+  std::string engine_key;  ///< who we are, for peers, messages and logs
+  std::string host;        ///< numeric address for those that listen on a port of their own
   std::size_t message_ring_size = 64 * 1024;  ///< bytes for each peer's messages to us
   std::size_t payload_slot_size = 8 * 1024;   ///< bytes of one eager payload at most
   std::size_t payload_slots = 128;            ///< how many each peer may have under way

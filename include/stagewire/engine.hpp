@@ -34,10 +34,10 @@ using Milliseconds = std::chrono::milliseconds;
 enum class WaitStrategy { block, spin, adaptive };
 
 struct IOEngineConfig {
-  std::string key;                    ///< unique; empty = made up from process id and a random number
-  std::string host = "127.0.0.1";     ///< where the control plane listens: an address, a name or "auto"
-  int port = 0;                       ///< 0 = any free one; the real one is in desc()
-  bool listen = true;                 ///< false: this engine only calls, nobody can meet it first
+  std::string key;                 ///< unique; empty = made up from process id and a random number
+  std::string host = "127.0.0.1";  ///< where the control plane listens: an address, a name or "auto"
+  int port = 0;                    ///< 0 = any free one; the real one is in desc()
+  bool listen = true;              ///< false: this engine only calls, nobody can meet it first
   /// Allowed, in order of preference. "auto" in it, or an empty list, stands for all that work here and want
   /// no permission of their own; `mori` (docs/mori.md) is only had by its name.
   std::vector<std::string> backends;

@@ -39,6 +39,8 @@ void reset() {
     world.limits = {};
     world.device_count = 1;
     world.fail_request_in = 0;
+    world.device_memory = nullptr;
+    world.device_memory_size = 0;
     for (Device& device : world.devices) {
       device.network = device.port_active = true;
       device.requests_done = 0;
@@ -132,6 +134,13 @@ void set_port(int device, bool up) {
   }
 }
 
+void set_device_memory(const void* begin, std::size_t size) {
+  World& world = World::get();
+  const Lock lock(world.mutex);
+  world.device_memory = begin;
+  world.device_memory_size = size;
+}
+
 void fail_datagrams(int device) {
   World& world = World::get();
   const Lock lock(world.mutex);
@@ -147,10 +156,9 @@ std::size_t live(const char* kind) {
   return world.live[kind];
 }
 
-constexpr Control kControl = {set_devices,    set_limits, reset,         fail_call,   fail_calls_from,
-                              calls,          hold,       release,       waiting,     fail_request,
-                              request_failed, pause,      requests_done, set_network, set_port,
-                              fail_datagrams, live};
+constexpr Control kControl = {set_devices,   set_limits,  reset,    fail_call,         fail_calls_from, calls,
+                              hold,          release,     waiting,  fail_request,      request_failed,  pause,
+                              requests_done, set_network, set_port, set_device_memory, fail_datagrams,  live};
 
 }  // namespace
 

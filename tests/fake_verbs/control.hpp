@@ -61,6 +61,8 @@ struct Control {
   /// The same, with the event of the device that its port went down, or is up again.
   void (*set_port)(int device, bool up);
 
+  /// This memory is a GPU's, which no module makes known to RDMA devices by its address. Until reset().
+  void (*set_device_memory)(const void* begin, std::size_t size);
   /// All datagram queue pairs of a device fail: what is posted to them is flushed.
   void (*fail_datagrams)(int device);
 

@@ -1,4 +1,6 @@
 // Devices, contexts and everything on them but queue pairs.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -203,10 +205,9 @@ FAKE_VERBS int ibv_dealloc_pd(ibv_pd* domain) {
   return 0;
 }
 
-FAKE_VERBS ibv_mr* ibv_reg_mr(ibv_pd* domain, void* address, std::size_t size, int access) {
-  World& world = World::get();
-  Lock lock(world.mutex);
-  int problem = world.enter(lock, "reg_mr");
+namespace {
+
+ibv_mr* add_region(World& world, ibv_pd* domain, void* address, std::size_t size, int access, int problem) {
   const int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   if (problem == 0 && (access & remote) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) problem = EINVAL;
   if (problem == 0 && size > world.limits.region_size) problem = EINVAL;
@@ -224,6 +225,33 @@ FAKE_VERBS ibv_mr* ibv_reg_mr(ibv_pd* domain, void* address, std::size_t size, i
   ++static_cast<Domain*>(domain)->users;
   ++world.live["region"];
   return region;
+}
+
+}  // namespace
+
+FAKE_VERBS ibv_mr* ibv_reg_mr(ibv_pd* domain, void* address, std::size_t size, int access) {
+  World& world = World::get();
+  Lock lock(world.mutex);
+  int problem = world.enter(lock, "reg_mr");
+  const auto* begin = static_cast<const std::byte*>(address);
+  const auto* device_begin = static_cast<const std::byte*>(world.device_memory);
+  const bool of_device = device_begin != nullptr && begin < device_begin + world.device_memory_size &&
+                         device_begin < begin + size;
+  if (problem == 0 && of_device) problem = EFAULT;  // as without a peer-memory module
+  return add_region(world, domain, address, size, access, problem);
+}
+
+FAKE_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t size,
+                                     std::uint64_t address, int fd, int access) {
+  World& world = World::get();
+  Lock lock(world.mutex);
+  int problem = world.enter(lock, "reg_dmabuf_mr");
+  struct stat file {};
+  const bool inside = ::fstat(fd, &file) == 0 && offset <= static_cast<std::uint64_t>(file.st_size) &&
+                      size <= static_cast<std::uint64_t>(file.st_size) - offset;
+  if (problem == 0 && (!inside || (address - offset) % 4096 != 0)) problem = EINVAL;
+  auto* const begin = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
+  return add_region(world, domain, begin, size, access, problem);
 }
 
 FAKE_VERBS int ibv_dereg_mr(ibv_mr* region) {

@@ -166,6 +166,8 @@ class World {
   std::map<std::uint32_t, Region*> regions;  ///< by local key; the remote one is the next number
   std::map<std::uint32_t, QueuePair*> pairs;
   std::map<std::string, std::size_t> live;
+  const void* device_memory = nullptr;  ///< of a GPU: not to be registered by its address
+  std::size_t device_memory_size = 0;
   std::uint32_t next_key = 0x1000;
   std::uint32_t next_pair = 0x11;
   std::uint32_t next_handle = 1;

@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "memory/dma_buffer.hpp"
 
 namespace stagewire::backends::rdma {
 namespace {
@@ -205,6 +206,32 @@ Result<Handle<ibv_mr>> Port::register_memory(void* address, std::size_t size, in
   }
   return base::error(ErrorCode::failed, name_, ": registering ", base::size_text(size),
                      " of memory: ", base::errno_text(problem));
+}
+
+Result<Handle<ibv_mr>> Port::register_region(const MemoryRegion& region, int access) {
+  if (region.kind != MemoryKind::gpu) return register_memory(region.data, region.size, access);
+  auto as_buffer = register_dma_buffer(region, access);
+  if (as_buffer) return as_buffer;
+  auto by_address = register_memory(region.data, region.size, access);
+  if (by_address) return by_address;
+  return base::error(ErrorCode::unsupported, "memory of device ", region.device, ": ",
+                     as_buffer.error().message(), "; by its address: ", by_address.error().message(),
+                     " (is nvidia-peermem or amdgpu's peer memory loaded?)");
+}
+
+Result<Handle<ibv_mr>> Port::register_dma_buffer(const MemoryRegion& region, int access) {
+  if (verbs_.reg_dmabuf_mr == nullptr) {
+    return base::error(ErrorCode::unsupported,
+                       "this libibverbs knows no dma-buf (rdma-core 34 and newer do)");
+  }
+  const auto buffer = memory::export_dma_buffer(region);
+  if (!buffer) return buffer.error();
+  Handle<ibv_mr> handle(
+      verbs_.reg_dmabuf_mr(domain_.get(), buffer->offset, region.size,
+                           reinterpret_cast<std::uintptr_t>(region.data), buffer->fd.get(), access),
+      {&verbs_});
+  if (handle) return handle;
+  return refused(base::text("registering a dma-buf of ", base::size_text(region.size)), name_);
 }
 
 std::size_t Port::poll(bool of_sent, ibv_wc* completions, std::size_t most) {

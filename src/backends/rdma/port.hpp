@@ -74,6 +74,9 @@ class Port {
   /// How to reach a peer's port.
   ibv_ah_attr path_to(const Rail& rail) const;
   Result<Handle<ibv_mr>> register_memory(void* address, std::size_t size, int access);
+  /// Host memory, or a device's: as a dma-buf, else by its address, for which the vendor's peer-memory module
+  /// has to be there. Blocks while pages are pinned.
+  Result<Handle<ibv_mr>> register_region(const MemoryRegion& region, int access);
 
   /// Takes up to `most` completions; those that arm() had to take come first.
   std::size_t poll(bool of_sent, ibv_wc* completions, std::size_t most);
@@ -97,6 +100,7 @@ class Port {
   Status set_up(ibv_device* device);
   Status read_attributes();
   Status make_queues();
+  Result<Handle<ibv_mr>> register_dma_buffer(const MemoryRegion& region, int access);
   Status choose_address();
   void refresh_address();
   std::vector<GidEntry> gid_table() const;

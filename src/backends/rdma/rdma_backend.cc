@@ -33,6 +33,7 @@ constexpr base::Duration kFarewell = std::chrono::milliseconds(500);
 Capabilities capabilities_of(const Shape& shape, const std::vector<std::shared_ptr<Port>>& ports) {
   Capabilities c;
   c.cpu_memory = true;
+  c.gpu_memory = true;  // where the drivers of both devices agree; a registration says so when not
   c.max_request_size = std::numeric_limits<std::uint64_t>::max();  // cut into pieces
   for (const auto& port : ports)
     c.max_request_size = std::min(c.max_request_size, port->limits().region_size);

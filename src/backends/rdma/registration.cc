@@ -34,9 +34,9 @@ int verbs_access(Access access) {
 }
 
 Status check_region(const MemoryRegion& region) {
-  if (region.kind != MemoryKind::cpu) {
-    return base::error(ErrorCode::unsupported, "rdma takes host memory; this region is on device ",
-                       region.device);
+  if (region.kind == MemoryKind::unknown) {
+    return base::error(ErrorCode::invalid_argument, "a region of ", region.size,
+                       " bytes that is neither host nor device memory");
   }
   if (region.data == nullptr || region.size == 0) {
     return base::error(ErrorCode::invalid_argument, "a region of ", region.size,
@@ -60,7 +60,7 @@ Result<std::shared_ptr<const RegisteredRange>> RegionTable::range(
   if (auto known = ranges_[name].lock()) return known;
   auto made = std::make_shared<RegisteredRange>();
   for (const auto& port : ports) {
-    auto handle = port->register_memory(region.data, region.size, std::get<2>(name));
+    auto handle = port->register_region(region, std::get<2>(name));
     if (!handle) {
       ranges_.erase(name);
       return handle.error();

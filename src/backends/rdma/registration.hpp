@@ -102,8 +102,7 @@ class RdmaRemoteRegion final : public RemoteRegion {
   const void* const link_;
 };
 
-/// Whether a region can be registered at all: `unsupported` for a device's memory, `invalid_argument` for
-/// none.
+/// Whether a region can be registered, for all that it says of itself.
 Status check_region(const MemoryRegion& region);
 /// IBV_ACCESS_...
 int verbs_access(Access access);

@@ -71,6 +71,7 @@ Result<Verbs> load() {
   lookup.need("ibv_wc_status_str", verbs.wc_status_str);
   lookup.need("ibv_event_type_str", verbs.event_type_str);
   lookup.want("_ibv_query_gid_ex", verbs.query_gid_ex);
+  lookup.want("ibv_reg_dmabuf_mr", verbs.reg_dmabuf_mr);
   if (!lookup.missing().empty()) {
     return base::error(ErrorCode::unsupported, "RDMA: ", file, " has no function ", lookup.missing(),
                        "; it is too old, or no libibverbs");

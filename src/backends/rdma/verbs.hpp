@@ -50,6 +50,10 @@ struct Verbs {
   int (*query_gid_ex)(ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry,
                       std::uint32_t flags, std::size_t entry_size) = nullptr;
 
+  /// Memory of another device, by its dma-buf; absent before libibverbs 1.12.
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd* domain, std::uint64_t offset, std::size_t size, std::uint64_t address,
+                           int fd, int access) = nullptr;
+
   /// The library of this process, loaded by the first call and never unloaded. `unsupported` names what is
   /// missing and the package that has it. STAGEWIRE_IBVERBS names another file than libibverbs.so.1.
   static Result<const Verbs*> open();

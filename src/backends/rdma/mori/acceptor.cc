@@ -78,11 +78,6 @@ void Acceptor::refuse(Control::Question question, const Error& reason) {
 }
 
 void Acceptor::accept(Control::Question question, const RegisterEndpoint& theirs) {
-  if (theirs.places.remote.kind == MemoryKind::gpu) {
-    return refuse(question,
-                  base::error(ErrorCode::unsupported, theirs.engine_key, " asks for memory on device ",
-                              theirs.places.remote.device, ", and there is none of it here"));
-  }
   if (accepted_.size() + under_way_ >= kMost) {
     return refuse(question, base::error(ErrorCode::exhausted, theirs.engine_key,
                                         " asks for a queue pair; there are ", accepted_.size(), " already"));

@@ -126,6 +126,7 @@ MoriBackend::MoriBackend(const BackendOptions& options, Settings settings,
       hub_(new Hub{options.engine_key, settings_, ports_, completions_, worker_, {}, {}, {}, {}, {}}),
       acceptor_(*hub_) {
   capabilities_.cpu_memory = true;
+  capabilities_.gpu_memory = true;
   capabilities_.max_request_size = std::numeric_limits<std::uint64_t>::max();
   for (const auto& port : ports_) {
     capabilities_.max_request_size = std::min(capabilities_.max_request_size, port->limits().region_size);

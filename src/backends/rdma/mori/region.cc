@@ -12,7 +12,7 @@ Result<std::unique_ptr<Registration>> Region::create(const std::shared_ptr<Hub>&
   if (Status ok = check_region(memory); !ok) return ok.error();
   std::unique_ptr<Region> region(new Region(hub, memory, access));
   for (const auto& port : hub->ports) {
-    auto handle = port->register_memory(memory.data, memory.size, verbs_access(access));
+    auto handle = port->register_region(memory, verbs_access(access));
     if (!handle) return handle.error();
     region->ports_.push_back(port);
     region->local_keys_.push_back((*handle)->lkey);
@@ -24,6 +24,7 @@ Result<std::unique_ptr<Registration>> Region::create(const std::shared_ptr<Hub>&
   desc.data = reinterpret_cast<std::uintptr_t>(memory.data);
   desc.size = memory.size;
   desc.kind = memory.kind;
+  desc.device_id = memory.device;
   region->packed_ = desc.pack();
   const std::lock_guard lock(hub->mutex);
   if (allows_read(access) || allows_write(access)) hub->regions[memory.id] = region.get();
