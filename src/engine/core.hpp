@@ -149,6 +149,8 @@ class Core : public std::enable_shared_from_this<Core> {
   /// Ends it for its owner with `reason`; it quiesces when the backend has let go of it.
   void give_up(const std::shared_ptr<TransferImpl>& transfer, const Error& reason);
   std::uint32_t allocate_transfer_id();
+
+  // --- Notifications of peers (inbound.cc) ---
   bool pop_inbound(std::string_view peer_key, std::uint32_t id);
   Status wait_inbound(std::string_view peer_key, std::uint32_t id, base::Deadline deadline);
 
@@ -213,13 +215,15 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // transfer.cc
   void complete(Completion&& completion);
-  void notified(EventSink::PeerToken token, std::uint32_t id);
   PostOutcome post(Peer& peer, const std::shared_ptr<TransferImpl>& transfer,
                    std::unique_lock<std::mutex>& lock, bool on_this_thread);
   void abandon_posted();
-  void forget_inbound(std::string_view peer_key);
   void finish(const std::shared_ptr<TransferImpl>& transfer, const Status& status);
   void fail_transfers_of(Peer& peer, const Error& reason);
+
+  // inbound.cc
+  void notified(EventSink::PeerToken token, std::uint32_t id);
+  void forget_inbound(std::string_view peer_key);
 
   CoreOptions options_;
   EngineDesc desc_;
