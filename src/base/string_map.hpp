@@ -17,8 +17,9 @@ struct StringHash {
 template <typename T>
 using StringMap = std::unordered_map<std::string, T, StringHash, std::equal_to<>>;
 
-/// A StringMap for entries that come and go: those that were erased lend their memory to later ones. Values
-/// end with their entry, containers by clear(), so that they keep theirs as well. Not thread-safe.
+/// A StringMap for entries that come and go: those that were erased lend their memory to later ones,
+/// whichever thread's heap it is of. Values end with their entry, containers by clear(), so that they keep
+/// theirs as well. Not thread-safe.
 template <typename T>
 class ReusingStringMap {
  public:
@@ -68,7 +69,7 @@ class ReusingStringMap {
   void clear() { map_.clear(); }
 
  private:
-  static constexpr std::size_t kMostSpare = 1024;
+  static constexpr std::size_t kMostSpare = 8192;
   Map map_;
   std::vector<typename Map::node_type> spare_;
 };

@@ -31,10 +31,10 @@ TEST(ReusingStringMap, a_new_entry_is_empty_and_takes_the_memory_of_one_that_was
 
 TEST(ReusingStringMap, erasing_all_while_walking_meets_each_once) {
   ReusingStringMap<std::string> map;
-  for (int i = 0; i < 3000; ++i) map.at(std::to_string(i))->second = "value";
+  for (int i = 0; i < 10'000; ++i) map.at(std::to_string(i))->second = "value";
   int met = 0;
   for (auto entry = map.begin(); entry != map.end(); entry = map.erase(entry)) ++met;
-  EXPECT_EQ(met, 3000);
+  EXPECT_EQ(met, 10'000);
   EXPECT_TRUE(map.empty());
   EXPECT_EQ(map.at("7")->second, "");
 }
