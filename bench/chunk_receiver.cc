@@ -42,7 +42,7 @@ class AdapterReceiver final : public ChunkReceiver {
       if (!event.chunk) die("the receiver: " + event.chunk.error().to_string());
       take(streams_.find(event.internal_id)->second, now, event.chunk->payload);
     }
-    events_.clear();  // gives the bytes back
+    for (ChunkEvent& event : events_) event.chunk->delivery.release();
   }
 
   void finish(std::uint32_t, const std::string& id) override {

@@ -72,8 +72,8 @@ struct ChunkAdapterOptions {
   std::size_t active_stream_window = 0;  ///< requests that receive at once, first come first served; 0 = all
   Milliseconds space_timeout{30'000};   ///< that a chunk waits for space in the pool before its request fails
   Milliseconds chunk_timeout{300'000};  ///< that a load waits before its request fails; 0 = for ever
-  /// Called, on a thread of the library, when take() has something again; must not block or destroy the
-  /// adapter. Empty = nobody.
+  /// Called, on a thread of the library or one that is in wait(), when take() has something again; must not
+  /// block or destroy the adapter. Empty = nobody.
   std::function<void()> on_ready;
 };
 
@@ -141,9 +141,10 @@ class STAGEWIRE_API ChunkTransferAdapter {
 
   // --- Sending ---
   /// Queues what a step made: `output` is a map, or None when there is only an end to be told. With an
-  /// `owner`, which keeps the memory that the output's views point to, it is not copied. The request's ids
-  /// are taken to grow only, except after the end of a segment. `invalid_argument`: the stage sends nothing,
-  /// the id is empty or too long, or a tensor's fields contradict each other.
+  /// `owner`, which keeps the memory that the output's views point to, it is not copied. A small step is sent
+  /// at once, on this thread, when nothing else waits to be sent; none waits for space or a receiver here.
+  /// The request's ids are taken to grow only, except after the end of a segment. `invalid_argument`: the
+  /// stage sends nothing, the id is empty or too long, or a tensor's fields contradict each other.
   Status save(const ChunkRequest& request, const Value& output, const StepState& state,
               std::shared_ptr<const void> owner = nullptr);
   /// Blocks until everything that was saved has been handed to the connector or has failed; `timeout` says
@@ -157,9 +158,11 @@ class STAGEWIRE_API ChunkTransferAdapter {
   Status load(std::string_view internal_id, std::string_view external_id);
 
   // --- Both ---
-  /// Puts what has become of requests since the last call into `events`, errors first.
+  /// Puts what has become of requests since the last call into `events`, errors first. What is in `events`
+  /// ends; its memory is used again, so that a chunk like those before takes none.
   void take(std::vector<ChunkEvent>& events);
-  /// Blocks until take() has something (true) or the time is over.
+  /// Blocks until take() has something (true) or the time is over. This thread does the connector's work
+  /// meanwhile, so that a chunk which comes wakes nobody else.
   bool wait(Milliseconds timeout);
   /// The request is over at this stage. What was saved is still sent; if no last chunk was among it, the
   /// receiver is told that none will come. What has not been received is not wanted any more.

@@ -28,6 +28,10 @@
 
 namespace stagewire {
 
+namespace base {
+class Event;
+}
+
 enum class Role { sender, receiver, dual };
 enum class Route { eager, lease, read, write };
 STAGEWIRE_API std::string_view to_string(Role role);
@@ -199,7 +203,8 @@ class Connector {
   /// cannot be reached. `cancelled`: abandoned or aborted meanwhile.
   virtual Result<Delivery> get(std::string_view from_stage, std::string_view to_stage, std::string_view key,
                                const GetOptions& options = {}) = 0;
-  /// Returns at once; `callback` gets the result, once, on a thread of the library (it must not block).
+  /// Returns at once; `callback` gets the result, once, on a thread of the library or one that is in
+  /// ChunkTransferAdapter::wait() (it must not block).
   virtual Status get_async(std::string_view from_stage, std::string_view to_stage, std::string_view key,
                            const GetOptions& options, std::function<void(Result<Delivery>)> callback) = 0;
   /// Calls back, once, when the key can be got without waiting, or with the reason why it never can. An empty
@@ -237,6 +242,9 @@ class Connector {
   /// Blocks until everything that was put has been taken, dropped or has expired: what a stage calls before
   /// it closes. `timeout` says how many payloads are left.
   virtual Status drain(Milliseconds timeout) = 0;
+  /// Library use: blocks until the event is set (true) or the time is over (false). What get_async() calls
+  /// back meanwhile, it may call on this thread, so that what comes wakes this thread and no other.
+  virtual bool wait(base::Event& event, Milliseconds timeout) = 0;
   virtual Health health() = 0;
   virtual ConnectionInfo connection_info() const = 0;
   virtual void update_sender_info(std::string_view host, int port) = 0;

@@ -135,5 +135,8 @@ STAGEWIRE_API Result<std::size_t> encode(const Value& value, std::span<std::byte
 /// whatever it claims. A map whose `__tensor__` or `__ndarray__` is true, as Python takes a value for true,
 /// becomes a TensorView or NdarrayView after shape, dtype and size have been checked against each other.
 STAGEWIRE_API Result<Value> decode(std::span<const std::byte> bytes, const PayloadLimits& limits = {});
+/// The same, into a value whose memory is used again: one of the same form as before takes none. After an
+/// error the value is any.
+STAGEWIRE_API Status decode(std::span<const std::byte> bytes, Value& value, const PayloadLimits& limits = {});
 
 }  // namespace stagewire

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "base/clock.hpp"
 
@@ -29,6 +30,21 @@ class Event {
   // soon as the word says kSet.
   static constexpr std::uint32_t kIdle = 0, kSet = 1, kSleeping = 2, kPolling = 16;
   std::atomic<std::uint32_t> state_{kIdle};
+};
+
+/// Threads that wait for the same thing, each with its own event. Not thread-safe.
+class EventList {
+ public:
+  void add(Event* event) { events_.push_back(event); }
+  bool empty() const { return events_.empty(); }
+  void remove(Event* event) { std::erase(events_, event); }
+  void set_all() {
+    for (Event* event : events_) event->set();
+    events_.clear();
+  }
+
+ private:
+  std::vector<Event*> events_;
 };
 
 /// Adds one to an eventfd; a full counter is as good as a written one.

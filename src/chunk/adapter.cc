@@ -8,8 +8,8 @@ namespace stagewire {
 
 class ChunkTransferAdapter::Impl {
  public:
-  Impl(Connector& connector, std::unique_ptr<ChunkProcessor> processor, const ChunkAdapterOptions& options)
-      : ready(std::make_shared<chunk::ReadySignal>(options.on_ready)), mode(options.mode) {
+  Impl(Connector& used, std::unique_ptr<ChunkProcessor> processor, const ChunkAdapterOptions& options)
+      : connector(used), ready(std::make_shared<chunk::ReadySignal>(options.on_ready)), mode(options.mode) {
     const int source = options.source_stage.value_or(options.stage_id - 1);
     const int target = options.target_stage.value_or(options.stage_id + 1);
     const std::string here = base::text(options.stage_id);
@@ -33,6 +33,7 @@ class ChunkTransferAdapter::Impl {
     ready->close();
   }
 
+  Connector& connector;
   const std::shared_ptr<chunk::ReadySignal> ready;
   const ChunkMode mode;
   std::shared_ptr<chunk::Receiver> receiver;
@@ -104,6 +105,7 @@ Status ChunkTransferAdapter::load(std::string_view internal_id, std::string_view
 }
 
 void ChunkTransferAdapter::take(std::vector<ChunkEvent>& events) {
+  if (impl_->receiver) impl_->receiver->keep_memory(events);
   events.clear();
   impl_->ready->lower();
   impl_->failures.clear();
@@ -117,7 +119,7 @@ void ChunkTransferAdapter::take(std::vector<ChunkEvent>& events) {
 }
 
 bool ChunkTransferAdapter::wait(Milliseconds timeout) {
-  return impl_->ready->wait(timeout);
+  return impl_->ready->wait(impl_->connector, timeout);
 }
 
 void ChunkTransferAdapter::finish(std::string_view internal_id, std::string_view external_id) {

@@ -151,6 +151,19 @@ class FailingProcessor final : public ChunkProcessor {
   void forget(std::string_view) override {}
 };
 
+// Whoever saves may hold a lock that on_ready takes.
+TEST(ChunkEnding, who_saves_is_not_told_of_an_error_by_its_own_thread) {
+  std::promise<std::thread::id> told;
+  ChunkAdapterOptions options;
+  options.on_ready = [&] { told.set_value(std::this_thread::get_id()); };
+  ConnectorPair pair{PairOptions{}};
+  const auto source =
+      ChunkTransferAdapter::create(*pair.sender, std::make_unique<FailingProcessor>(), options);
+  ASSERT_TRUE(source.ok());
+  ASSERT_TRUE((*source)->save(request_of("fails"), output_of(pattern(10, 1)), {}).ok());
+  EXPECT_NE(told.get_future().get(), std::this_thread::get_id());
+}
+
 TEST(ChunkEnding, a_processors_error_ends_the_request_at_both_ends) {
   StagePair pair({}, {}, std::make_unique<FailingProcessor>());
   for (const char* const id : {"fails", "throws"}) {

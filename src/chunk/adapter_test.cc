@@ -154,6 +154,30 @@ class SpyProcessor final : public ChunkProcessor {
   const std::shared_ptr<Seen> seen_;
 };
 
+/// Tells on which thread it was called.
+class ThreadProcessor final : public ChunkProcessor {
+ public:
+  explicit ThreadProcessor(std::promise<std::thread::id>& thread) : thread_(thread) {}
+  Result<Value*> process(const ChunkRequest&, const Value&, bool) override {
+    thread_.set_value(std::this_thread::get_id());
+    return static_cast<Value*>(nullptr);
+  }
+  void end_segment(std::string_view) override {}
+  void forget(std::string_view) override {}
+
+ private:
+  std::promise<std::thread::id>& thread_;
+};
+
+TEST(ChunkAdapter, a_small_step_is_sent_by_the_thread_that_saves_it_and_a_large_one_is_not) {
+  for (const std::size_t size : {std::size_t{100}, std::size_t{1} << 20}) {
+    std::promise<std::thread::id> thread;
+    StagePair pair({}, {}, std::make_unique<ThreadProcessor>(thread));
+    ASSERT_TRUE(pair.save("r", pattern(size, 1)).ok());
+    EXPECT_EQ(thread.get_future().get() == std::this_thread::get_id(), size == 100);
+  }
+}
+
 TEST(ChunkAdapter, the_processor_sees_the_request_as_it_was_saved) {
   const auto seen = std::make_shared<SpyProcessor::Seen>();
   StagePair pair({}, {}, std::make_unique<SpyProcessor>(seen));

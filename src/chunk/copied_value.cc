@@ -89,6 +89,7 @@ Status CopiedValue::assign(const Value& value) {
     bytes_ = std::make_unique_for_overwrite<std::byte[]>(size);
     capacity_ = size;
   }
+  size_ = size;
   value_ = value;
   Mover(bytes_.get()).move(value_);
   return {};

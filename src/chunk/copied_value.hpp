@@ -15,12 +15,15 @@ class CopiedValue {
   /// fields do not agree with each other.
   Status assign(const Value& value);
   const Value& value() const { return value_; }
+  /// Bytes that its strings and tensors take.
+  std::size_t size() const { return size_; }
   /// Gives memory back that is more than a step usually takes.
   void shrink();
 
  private:
   Value value_;
   std::unique_ptr<std::byte[]> bytes_;
+  std::size_t size_ = 0;
   std::size_t capacity_ = 0;
 };
 

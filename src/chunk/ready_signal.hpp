@@ -1,12 +1,12 @@
 // "There is something to take": raised by whatever thread has it, lowered by the one that takes.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <utility>
 
-#include "stagewire/engine.hpp"
+#include "base/event.hpp"
+#include "stagewire/connector.hpp"
 
 namespace stagewire::chunk {
 
@@ -21,8 +21,8 @@ class ReadySignal {
       const std::lock_guard lock(mutex_);
       if (raised_) return;
       raised_ = true;
+      waiters_.set_all();
     }
-    changed_.notify_all();
     const std::lock_guard lock(calling_mutex_);
     if (on_raise_) on_raise_();
   }
@@ -30,9 +30,22 @@ class ReadySignal {
     const std::lock_guard lock(mutex_);
     raised_ = false;
   }
-  bool wait(Milliseconds timeout) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, timeout, [this] { return raised_; });
+  /// Whether it was raised in time. The connector works on this thread meanwhile.
+  bool wait(Connector& connector, Milliseconds timeout) {
+    const base::Deadline deadline = base::Deadline::after(timeout);
+    while (true) {
+      base::Event event;
+      {
+        const std::lock_guard lock(mutex_);
+        if (raised_) return true;
+        waiters_.add(&event);
+      }
+      const bool rung = connector.wait(event, time_left(deadline));
+      const std::lock_guard lock(mutex_);
+      waiters_.remove(&event);
+      // Somebody else may have lowered it again.
+      if (raised_ || !rung) return raised_;
+    }
   }
   /// When it returns, the last call of on_raise is over.
   void close() {
@@ -41,11 +54,16 @@ class ReadySignal {
   }
 
  private:
+  static Milliseconds time_left(base::Deadline deadline) {
+    if (deadline.is_never()) return Milliseconds::max();
+    return std::chrono::ceil<Milliseconds>(deadline.left(base::steady_clock().now()));
+  }
+
   std::mutex calling_mutex_;
   std::function<void()> on_raise_;
   std::mutex mutex_;
-  std::condition_variable changed_;
   bool raised_ = false;
+  base::EventList waiters_;
 };
 
 }  // namespace stagewire::chunk

@@ -6,6 +6,11 @@
 #include "chunk/received_chunk.hpp"
 
 namespace stagewire::chunk {
+namespace {
+
+constexpr std::size_t kMostSpare = 256;
+
+}  // namespace
 
 void Receiver::stop() {
   base::StringMap<std::unique_ptr<Stream>> streams;  // with what arrived, given back outside of the lock
@@ -56,6 +61,23 @@ Status Receiver::load(std::string_view internal_id, std::string_view external_id
   return {};
 }
 
+void Receiver::keep_memory(std::vector<ChunkEvent>& events) {
+  const std::lock_guard taking_lock(taking_mutex_);
+  for (ChunkEvent& event : events) {
+    if (spare_payloads_.size() == kMostSpare) return;
+    if (event.chunk && is_small(event.chunk->payload)) {
+      spare_payloads_.push_back(std::move(event.chunk->payload));
+    }
+  }
+}
+
+Value Receiver::spare_payload() {
+  if (spare_payloads_.empty()) return {};
+  Value payload = std::move(spare_payloads_.back());
+  spare_payloads_.pop_back();
+  return payload;
+}
+
 void Receiver::take(std::vector<ChunkEvent>& events) {
   const std::lock_guard taking_lock(taking_mutex_);
   {
@@ -80,8 +102,9 @@ void Receiver::take_one(std::uint64_t id, bool failures, std::vector<ChunkEvent>
     internal_id = stream->internal_id;
     index = stream->next_chunk;
   }
-  ChunkEvent event{internal_id, false,
-                   *arrived ? make_chunk(index, std::move(**arrived)) : Result<Chunk>(arrived->error())};
+  ChunkEvent event{
+      internal_id, false,
+      *arrived ? make_chunk(index, std::move(**arrived), spare_payload()) : Result<Chunk>(arrived->error())};
   if (received(id, event)) events.push_back(std::move(event));
 }
 

@@ -33,6 +33,8 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   void stop();
 
   Status load(std::string_view internal_id, std::string_view external_id);
+  /// Lends the memory of these chunks' payloads to later ones.
+  void keep_memory(std::vector<ChunkEvent>& events);
   /// Appends; failures first.
   void take(std::vector<ChunkEvent>& events);
   /// The stream's memory ends here. What it has not received is not wanted any more.
@@ -76,6 +78,7 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   // Without:
   void got(std::uint64_t id, Result<Delivery> result);
   void take_one(std::uint64_t id, bool failures, std::vector<ChunkEvent>& events);
+  Value spare_payload();
   bool received(std::uint64_t id, ChunkEvent& event);
 
   Connector& connector_;
@@ -84,6 +87,7 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
 
   std::mutex taking_mutex_;  ///< before mutex_
   std::vector<std::uint64_t> taking_;
+  std::vector<Value> spare_payloads_;  ///< of chunks that were taken before; under taking_mutex_
 
   mutable std::mutex mutex_;  ///< guards what follows; held across calls to the connector, never to others
   bool stopped_ = false;

@@ -6,6 +6,11 @@
 #include "base/thread.hpp"
 
 namespace stagewire::chunk {
+namespace {
+
+constexpr std::size_t kServedHere = 64 << 10;  // bytes of a step
+
+}  // namespace
 
 Sender::Sender(Connector& connector, std::unique_ptr<ChunkProcessor> processor, Edge edge,
                std::shared_ptr<ReadySignal> ready)
@@ -67,7 +72,7 @@ Status Sender::save(const ChunkRequest& request, const Value& output, const Step
   } else {
     copied = step->copy.assign(output);
   }
-  const Turn turn(*this);
+  Turn turn(*this);
   if (!copied) {
     recycle(step);
     return copied.error().with_context(base::text("save of ", request.external_id));
@@ -100,6 +105,7 @@ Status Sender::save(const ChunkRequest& request, const Value& output, const Step
     lane.output_count = 0;
   }
   enqueue(lane, step);
+  if (can_be_served_here(lane, *step)) serve_first(turn.lock());
   return {};
 }
 
@@ -168,7 +174,50 @@ void Sender::receiver_gave_up(std::string_view key, const Error& reason) {
   interrupt(lane);
 }
 
+void Sender::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return worker_is_due(); });
+    if (stopping_) return;
+    if (std::exchange(raise_due_, false)) {
+      lock.unlock();
+      ready_signal_->raise();
+      lock.lock();
+    } else {
+      serve_first(lock);
+    }
+  }
+}
+
 // --- All that follows: with mutex_ held.
+
+bool Sender::worker_is_due() const {
+  return raise_due_ || (!serving_ && (stopping_ || first_ready_ != nullptr));
+}
+
+// Not what takes long: whoever saves has other things to do.
+bool Sender::can_be_served_here(const Lane& lane, const SavedStep& step) const {
+  return !serving_ && first_ready_ == &lane && lane.next_ready == nullptr && !step.owner &&
+         step.copy.size() <= kServedHere;
+}
+
+// The first lane that has something. Gives the lock back meanwhile.
+void Sender::serve_first(std::unique_lock<std::mutex>& lock) {
+  serving_ = true;
+  Lane& lane = *first_ready_;
+  first_ready_ = lane.next_ready;
+  lane.state = State::running;
+  const std::optional<GivenUp> given_up = std::exchange(lane.given_up, std::nullopt);
+  std::optional<Result<PoolBuffer>> granted = std::exchange(lane.granted, std::nullopt);
+  const std::optional<Status> heard_out = std::exchange(lane.heard_out, std::nullopt);
+  const SavedStep* const step = lane.steps.front();
+  lock.unlock();
+  if (given_up) give_up(lane, *given_up);
+  const bool done = step != nullptr && serve(lane, *step, std::move(granted), heard_out);
+  lock.lock();
+  leave(lane, done);
+  serving_ = false;
+}
 
 Sender::Lane* Sender::find(std::string_view external_id) {
   const auto place = lanes_.find(external_id);

@@ -1,9 +1,10 @@
-// The sending half: one worker turns saved steps into chunks and puts them.
+// The sending half: saved steps are turned into chunks and put, by one thread at a time: by a worker, or by
+// the thread that saves a small step when there is nothing else to do, which spares the worker's wake.
 //
-// Each request has a lane: a queue of steps, in order. The worker serves the lanes that have something in
-// turn, one step each. A lane whose chunk finds no space in the pool waits for it, outside of the turn, until
-// the connector grants a block; the others go on. A lane belongs to its queue's users under mutex_, the part
-// named `work` to the worker alone while the lane's state is `running`.
+// Each request has a lane: a queue of steps, in order. The lanes that have something are served in turn, one
+// step each. A lane whose chunk finds no space in the pool waits for it, outside of the turn, until the
+// connector grants a block; the others go on. A lane belongs to its queue's users under mutex_, the part
+// named `work` to the thread that serves it alone, while the lane's state is `running`.
 #pragma once
 
 #include <condition_variable>
@@ -85,7 +86,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
     std::int64_t watermark = 0;
     std::size_t prompt_count = 0, output_count = 0;  ///< ids that were queued
 
-    /// Of the use of the id that the worker is in.
+    /// Of the use of the id that is being sent.
     struct Work {
       bool begun = false;
       bool reused = false;  ///< receivers may still have to say something about the former use
@@ -99,17 +100,19 @@ class Sender : public std::enable_shared_from_this<Sender> {
     } work;
   };
 
-  /// Holds mutex_, and wakes the worker when that is free again, so that it need not wait for it.
+  /// Holds mutex_, and wakes the worker, if it has something to do, when that is free again, so that it need
+  /// not wait for it.
   class Turn {
    public:
     explicit Turn(Sender& sender) : sender_(sender), lock_(sender.mutex_) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn() {
-      const bool ready = sender_.first_ready_ != nullptr;
+      const bool due = sender_.worker_is_due();
       lock_.unlock();
-      if (ready) sender_.wake_.notify_one();
+      if (due) sender_.wake_.notify_one();
     }
+    std::unique_lock<std::mutex>& lock() { return lock_; }
 
    private:
     Sender& sender_;
@@ -118,6 +121,9 @@ class Sender : public std::enable_shared_from_this<Sender> {
 
   // sender.cc
   void run();
+  bool worker_is_due() const;
+  bool can_be_served_here(const Lane& lane, const SavedStep& step) const;
+  void serve_first(std::unique_lock<std::mutex>& lock);
   void make_ready(Lane& lane);
   Lane& lane_of(std::string_view external_id);
   Lane* find(std::string_view external_id);
@@ -131,8 +137,8 @@ class Sender : public std::enable_shared_from_this<Sender> {
   std::uint64_t start_wait(Lane& lane, WaitFor what);
   Lane* end_wait(std::uint64_t ticket);
 
-  // sender_lane.cc, the worker's, without mutex_. Those that return bool: whether they are done with the
-  // step; if not, the lane waits with it.
+  // sender_lane.cc, of the thread that serves, without mutex_. Those that return bool: whether they are done
+  // with the step; if not, the lane waits with it.
   bool serve(Lane& lane, const SavedStep& step, std::optional<Result<PoolBuffer>> granted,
              const std::optional<Status>& heard_out);
   bool serve_step(Lane& lane, const SavedStep& step);
@@ -169,10 +175,12 @@ class Sender : public std::enable_shared_from_this<Sender> {
   std::uint64_t queued_ = 0;  ///< steps, the one being served included
   std::uint64_t last_ticket_ = 0;
   std::map<std::uint64_t, std::pair<Lane*, WaitFor>> waits_;  ///< by ticket
+  bool serving_ = false;                                      ///< somebody does
   std::deque<SendFailure> failures_;
+  bool raise_due_ = false;  ///< the worker is to say that there is a new one
   ChunkCounters counters_;
 
-  base::RecentMap<PastRequest, 1024> past_;  ///< by external id; the worker's
+  base::RecentMap<PastRequest, 1024> past_;  ///< by external id; of the thread that serves
 };
 
 }  // namespace stagewire::chunk

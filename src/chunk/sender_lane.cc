@@ -1,4 +1,4 @@
-// The worker: from a saved step to a chunk that was put, or to an error at both ends.
+// From a saved step to a chunk that was put, or to an error at both ends.
 #include <exception>
 
 #include "base/log.hpp"
@@ -11,26 +11,6 @@ namespace {
 const PutOptions kSpare{.spare = true};
 
 }  // namespace
-
-void Sender::run() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    wake_.wait(lock, [this] { return stopping_ || first_ready_ != nullptr; });
-    if (stopping_) return;
-    Lane& lane = *first_ready_;
-    first_ready_ = lane.next_ready;
-    lane.state = State::running;
-    const std::optional<GivenUp> given_up = std::exchange(lane.given_up, std::nullopt);
-    std::optional<Result<PoolBuffer>> granted = std::exchange(lane.granted, std::nullopt);
-    const std::optional<Status> heard_out = std::exchange(lane.heard_out, std::nullopt);
-    const SavedStep* const step = lane.steps.front();
-    lock.unlock();
-    if (given_up) give_up(lane, *given_up);
-    const bool done = step != nullptr && serve(lane, *step, std::move(granted), heard_out);
-    lock.lock();
-    leave(lane, done);
-  }
-}
 
 bool Sender::serve(Lane& lane, const SavedStep& step, std::optional<Result<PoolBuffer>> granted,
                    const std::optional<Status>& heard_out) {
@@ -271,11 +251,13 @@ void Sender::fail(Lane& lane, std::int64_t chunk, const Error& error) {
     const std::lock_guard lock(mutex_);
     ++counters_.send_errors;
     failures_.push_back({work.internal_id, told});
+    // By the worker: whoever saves may hold what the scheduler wants to have when it is told.
+    raise_due_ = true;
   }
-  ready_signal_->raise();
+  wake_.notify_one();
 }
 
-// The worker's part of this use of the id is over.
+// The serving thread's part of this use of the id is over.
 void Sender::forget(Lane& lane, bool aborted) {
   processor_->forget(lane.external_id);
   past_.add(lane.external_id, {lane.work.next_chunk, aborted});

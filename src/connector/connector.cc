@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "connector/key_name.hpp"
 #include "connector/publications.hpp"
 #include "connector/space.hpp"
 #include "connector/subscriptions.hpp"
@@ -60,6 +61,12 @@ Status check(const ConnectorConfig& config) {
   return {};
 }
 
+// Without a look at the clock when nothing is to be waited for.
+base::Deadline deadline_after(Milliseconds timeout) {
+  if (timeout.count() <= 0) return base::Deadline::at(base::TimePoint::min());
+  return base::Deadline::after(timeout);
+}
+
 class ConnectorImpl final : public Connector, private engine::Handler {
  public:
   static Result<std::unique_ptr<Connector>> create(const ConnectorConfig& config);
@@ -99,6 +106,9 @@ class ConnectorImpl final : public Connector, private engine::Handler {
   Status cleanup(std::string_view request_id, std::optional<std::string_view> from,
                  std::optional<std::string_view> to) override;
   Status drain(Milliseconds timeout) override;
+  bool wait(base::Event& event, Milliseconds timeout) override {
+    return core_->wait_and_call_back(event, base::Deadline::after(timeout));
+  }
   Health health() override;
   ConnectionInfo connection_info() const override;
   void update_sender_info(std::string_view host, int port) override;
@@ -117,7 +127,7 @@ class ConnectorImpl final : public Connector, private engine::Handler {
   void on_met(const engine::PeerPtr& peer, const engine::DialPtr& dial) override {
     incoming_->on_met(peer, dial);
   }
-  void on_message(const engine::PeerPtr& peer, wire::Message message, MessagePayload payload) override;
+  void on_message(const engine::PeerPtr& peer, wire::Message&& message, MessagePayload&& payload) override;
   void on_lost(const engine::PeerPtr& peer, const Error& reason) override {
     outgoing_->on_lost(peer);
     incoming_->on_lost(peer, reason);
@@ -133,6 +143,7 @@ class ConnectorImpl final : public Connector, private engine::Handler {
     incoming_->on_connection_ended(connection);
   }
   void on_disconnected(const engine::DialPtr& dial) override { incoming_->on_disconnected(dial); }
+  void run_callbacks() override { incoming_->run_callbacks(); }
 
   std::shared_ptr<engine::Core> core_;
   std::shared_ptr<memory::Pool> pool_;
@@ -144,6 +155,7 @@ class ConnectorImpl final : public Connector, private engine::Handler {
   mutable std::mutex mutex_;  ///< guards what follows
   std::string sender_host_;
   int sender_port_ = 0;
+  engine::DialPtr sender_;  ///< of these two, once it is known
   std::map<std::pair<std::string, int>, engine::DialPtr> dials_;
 };
 
@@ -216,25 +228,25 @@ Status ConnectorImpl::not_closed(std::string_view call, std::string_view key) co
 
 Result<PutResult> ConnectorImpl::put_source(std::string_view from, std::string_view to, std::string_view key,
                                             Result<Source> source, const PutOptions& options) {
-  const auto name = make_key(key, from, to);
-  if (!name) return name.error();
-  if (Status open = not_closed("put", *name); !open) return open.error();
-  if (!source) return source.error().with_context("put of " + *name);
+  KeyName name;
+  if (Status named = name.set(key, from, to); !named) return named.error();
+  if (Status open = not_closed("put", name.text()); !open) return open.error();
+  if (!source) return source.error().with_context(base::text("put of ", name.text()));
   if (source->size == 0)
-    return base::error(ErrorCode::invalid_argument, "put of ", *name, ": the payload is empty");
-  const Status put = outgoing_->put(*name, *source, base::Deadline::after(options.timeout), options.spare);
+    return base::error(ErrorCode::invalid_argument, "put of ", name.text(), ": the payload is empty");
+  const Status put = outgoing_->put(name.text(), *source, deadline_after(options.timeout), options.spare);
   if (!put) return put.error();
   return put_result(source->size, source->kind);
 }
 
 Result<PutResult> ConnectorImpl::put(std::string_view from, std::string_view to, std::string_view key,
                                      PoolBuffer buffer, const PutOptions& options) {
-  const auto name = make_key(key, from, to);
-  if (!name) return name.error();
-  if (Status open = not_closed("put", *name); !open) return open.error();
+  KeyName name;
+  if (Status named = name.set(key, from, to); !named) return named.error();
+  if (Status open = not_closed("put", name.text()); !open) return open.error();
   const std::uint64_t size = buffer.bytes().size();
   const auto kind = options.encoded_object ? wire::PayloadKind::object : wire::PayloadKind::bytes;
-  const Status put = outgoing_->put(*name, std::move(buffer), kind);
+  const Status put = outgoing_->put(name.text(), std::move(buffer), kind);
   if (!put) return put.error();
   return put_result(size, kind);
 }
@@ -254,11 +266,11 @@ Result<PoolBuffer> ConnectorImpl::allocate(std::size_t size, const PutOptions& o
 Status ConnectorImpl::allocate_async(std::string_view from, std::string_view to, std::string_view key,
                                      std::size_t size, const PutOptions& options,
                                      std::function<void(Result<PoolBuffer>)> callback) {
-  const auto name = make_key(key, from, to);
-  if (!name) return name.error();
-  if (Status open = not_closed("allocate for", *name); !open) return open;
-  if (size == 0) return base::error(ErrorCode::invalid_argument, "allocate of 0 bytes for ", *name);
-  outgoing_->allocate(*name, size, base::Deadline::after(options.timeout), options.spare,
+  KeyName name;
+  if (Status named = name.set(key, from, to); !named) return named.error();
+  if (Status open = not_closed("allocate for", name.text()); !open) return open;
+  if (size == 0) return base::error(ErrorCode::invalid_argument, "allocate of 0 bytes for ", name.text());
+  outgoing_->allocate(name.text(), size, base::Deadline::after(options.timeout), options.spare,
                       std::move(callback));
   return {};
 }
@@ -286,6 +298,7 @@ Result<engine::DialPtr> ConnectorImpl::dial_for(std::string_view key,
     port = metadata->source_port;
   } else {
     const std::lock_guard lock(mutex_);
+    if (sender_) return sender_;
     host = sender_host_;
     port = sender_port_;
   }
@@ -294,41 +307,46 @@ Result<engine::DialPtr> ConnectorImpl::dial_for(std::string_view key,
                        ": the sender's address is not known (host \"", host, "\", port ", port,
                        "): give metadata, or call update_sender_info() first");
   }
-  return dial_to(host, port);
+  auto dialled = dial_to(host, port);
+  if (!metadata && dialled) {
+    const std::lock_guard lock(mutex_);
+    if (sender_host_ == host && sender_port_ == port) sender_ = *dialled;
+  }
+  return dialled;
 }
 
 Result<Delivery> ConnectorImpl::get(std::string_view from, std::string_view to, std::string_view key,
                                     const GetOptions& options) {
-  const auto name = make_key(key, from, to);
-  if (!name) return name.error();
-  if (Status open = not_closed("get", *name); !open) return open.error();
-  const auto dial = dial_for(*name, options.metadata);
+  KeyName name;
+  if (Status named = name.set(key, from, to); !named) return named.error();
+  if (Status open = not_closed("get", name.text()); !open) return open.error();
+  const auto dial = dial_for(name.text(), options.metadata);
   if (!dial) return dial.error();
   const auto size = options.metadata ? options.metadata->data_size : std::nullopt;
-  return incoming_->get(*name, *dial, size, base::Deadline::after(options.timeout),
+  return incoming_->get(name.text(), *dial, size, base::Deadline::after(options.timeout),
                         options.timeout.count() <= 0);
 }
 
 Status ConnectorImpl::get_async(std::string_view from, std::string_view to, std::string_view key,
                                 const GetOptions& options, std::function<void(Result<Delivery>)> callback) {
-  const auto name = make_key(key, from, to);
-  if (!name) return name.error();
-  if (Status open = not_closed("get", *name); !open) return open;
-  const auto dial = dial_for(*name, options.metadata);
+  KeyName name;
+  if (Status named = name.set(key, from, to); !named) return named.error();
+  if (Status open = not_closed("get", name.text()); !open) return open;
+  const auto dial = dial_for(name.text(), options.metadata);
   if (!dial) return dial.error();
   const auto size = options.metadata ? options.metadata->data_size : std::nullopt;
-  incoming_->get_async(*name, *dial, size, base::Deadline::after(options.timeout), std::move(callback));
+  incoming_->get_async(name.text(), *dial, size, base::Deadline::after(options.timeout), std::move(callback));
   return {};
 }
 
 Status ConnectorImpl::watch(std::string_view from, std::string_view to, std::string_view key,
                             std::function<void(Status)> callback) {
-  const auto name = make_key(key, from, to);
-  if (!name) return name.error();
-  if (Status open = not_closed("watch", *name); !open) return open;
-  const auto dial = dial_for(*name, std::nullopt);
+  KeyName name;
+  if (Status named = name.set(key, from, to); !named) return named.error();
+  if (Status open = not_closed("watch", name.text()); !open) return open;
+  const auto dial = dial_for(name.text(), std::nullopt);
   if (!dial) return dial.error();
-  incoming_->watch(*name, *dial, std::move(callback));
+  incoming_->watch(name.text(), *dial, std::move(callback));
   return {};
 }
 
@@ -339,22 +357,22 @@ void ConnectorImpl::catch_up(Milliseconds timeout, std::function<void(Status)> c
 }
 
 void ConnectorImpl::abandon_get(std::string_view from, std::string_view to, std::string_view key) {
-  const auto name = make_key(key, from, to);
-  if (!name || closed_) return;
-  const auto dial = dial_for(*name, std::nullopt);
-  incoming_->abandon(*name, dial ? *dial : nullptr);
+  KeyName name;
+  if (!name.set(key, from, to) || closed_) return;
+  const auto dial = dial_for(name.text(), std::nullopt);
+  incoming_->abandon(name.text(), dial ? *dial : nullptr);
 }
 
 void ConnectorImpl::abort(std::string_view from, std::string_view to, std::string_view key,
                           std::string_view reason) {
-  const auto name = make_key(key, from, to);
-  if (name && !closed_) outgoing_->abort(*name, reason);
+  KeyName name;
+  if (name.set(key, from, to) && !closed_) outgoing_->abort(name.text(), reason);
 }
 
 bool ConnectorImpl::withdraw(std::string_view from, std::string_view to, std::string_view key,
                              std::string_view reason) {
-  const auto name = make_key(key, from, to);
-  return name && !closed_ && outgoing_->withdraw(*name, reason);
+  KeyName name;
+  return name.set(key, from, to) && !closed_ && outgoing_->withdraw(name.text(), reason);
 }
 
 Status ConnectorImpl::cleanup(std::string_view request_id, std::optional<std::string_view> from,
@@ -368,9 +386,9 @@ Status ConnectorImpl::cleanup(std::string_view request_id, std::optional<std::st
     outgoing_->drop(request_id);
     return {};
   }
-  const auto name = make_key(request_id, *from, *to);
-  if (!name) return name.error();
-  outgoing_->drop(*name);
+  KeyName name;
+  if (Status named = name.set(request_id, *from, *to); !named) return named;
+  outgoing_->drop(name.text());
   return {};
 }
 
@@ -429,6 +447,7 @@ void ConnectorImpl::update_sender_info(std::string_view host, int port) {
     const std::lock_guard lock(mutex_);
     sender_host_ = std::string(host);
     sender_port_ = port;
+    sender_.reset();
   }
   // Meeting takes a round trip or two: it is done before the first payload is wanted (R21).
   if (closed_ || host.empty() || host == "auto" || port <= 0) return;
@@ -437,7 +456,8 @@ void ConnectorImpl::update_sender_info(std::string_view host, int port) {
   }
 }
 
-void ConnectorImpl::on_message(const engine::PeerPtr& peer, wire::Message message, MessagePayload payload) {
+void ConnectorImpl::on_message(const engine::PeerPtr& peer, wire::Message&& message,
+                               MessagePayload&& payload) {
   if (auto* ready = std::get_if<wire::Ready>(&message)) {
     incoming_->on_ready(peer, std::move(*ready), std::move(payload));
   } else if (const auto* watch = std::get_if<wire::Watch>(&message)) {

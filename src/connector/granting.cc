@@ -25,11 +25,12 @@ void Subscriptions::write_async(Taken taken, base::Deadline deadline, Callback c
                           }
                           pool_->grant(*got);
                           const engine::PeerPtr peer = shared->peer;
+                          const std::string key = shared->key;
                           wire::Pull pull;
                           {
                             const std::lock_guard lock(mutex_);
                             const std::uint64_t id = next_pull_++;
-                            pull = {id, shared->key, desc.pack(), *got, shared->ready.size};
+                            pull = {id, key, desc.pack(), *got, shared->ready.size};
                             Landing& landing = pulls_[id];
                             landing.taken = std::move(*shared);
                             landing.block = *got;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "base/recycled.hpp"
 #include "engine/core.hpp"
 #include "memory/pool.hpp"
 #include "stagewire/connector.hpp"
@@ -51,7 +52,7 @@ class PoolBuffer::Holder {
 namespace connector {
 
 /// Eager: the bytes are in the slot that came with the message.
-class EagerHolder final : public Delivery::Holder {
+class EagerHolder final : public Delivery::Holder, public base::Recycled<EagerHolder> {
  public:
   EagerHolder(const wire::Ready& ready, MessagePayload payload);
 

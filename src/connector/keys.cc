@@ -1,20 +1,31 @@
 // The connector's names: keys, roles, routes.
+#include <algorithm>
+
 #include "base/text.hpp"
+#include "connector/key_name.hpp"
 #include "stagewire/connector.hpp"
-#include "wire/messages.hpp"
 
 namespace stagewire {
 
-Result<std::string> make_key(std::string_view key, std::string_view from_stage, std::string_view to_stage) {
+Status connector::KeyName::set(std::string_view key, std::string_view from_stage, std::string_view to_stage) {
   if (key.empty()) return base::error(ErrorCode::invalid_argument, "the key is empty");
-  std::string name;
-  name.reserve(key.size() + from_stage.size() + to_stage.size() + 2);
-  name.append(key).append("@").append(from_stage).append("_").append(to_stage);
-  if (name.size() > wire::kMaxKeySize) {
-    return base::error(ErrorCode::invalid_argument, "the key has ", name.size(), " bytes with its stages, ",
-                       wire::kMaxKeySize, " are allowed");
+  size_ = key.size() + from_stage.size() + to_stage.size() + 2;
+  if (size_ > bytes_.size()) {
+    return base::error(ErrorCode::invalid_argument, "the key has ", size_, " bytes with its stages, ",
+                       bytes_.size(), " are allowed");
   }
-  return name;
+  char* at = std::copy(key.begin(), key.end(), bytes_.begin());
+  *at++ = '@';
+  at = std::copy(from_stage.begin(), from_stage.end(), at);
+  *at++ = '_';
+  std::copy(to_stage.begin(), to_stage.end(), at);
+  return {};
+}
+
+Result<std::string> make_key(std::string_view key, std::string_view from_stage, std::string_view to_stage) {
+  connector::KeyName name;
+  if (Status made = name.set(key, from_stage, to_stage); !made) return made.error();
+  return std::string(name.text());
 }
 
 std::string_view to_string(Role role) {

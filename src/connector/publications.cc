@@ -116,7 +116,7 @@ bool Publications::put_eagerly(std::string_view key, const Source& source, Statu
   const std::lock_guard lock(mutex_);
   const auto waiting = waiting_.find(key);
   if (waiting == waiting_.end() || closed_ || entries_.contains(key)) return false;
-  const Waiting receiver = waiting->second.front();
+  const Waiting& receiver = waiting->second.front();
   if (!receiver.eager) return false;
   const PayloadSlot slot = core_->reserve(*receiver.peer, source.size);
   if (slot.bytes.empty()) return false;
@@ -126,11 +126,10 @@ bool Publications::put_eagerly(std::string_view key, const Source& source, Statu
     return true;
   }
   core_->send(*receiver.peer,
-              wire::Ready{std::string(key), 0, 0, source.size, source.kind,
-                          static_cast<std::uint32_t>(source.dtype), source.shape, now_ns(), receiver.watch},
+              wire::Ready{key, 0, 0, source.size, source.kind, static_cast<std::uint32_t>(source.dtype),
+                          source.shape, now_ns(), receiver.watch},
               slot, receiver.wake);
-  waiting->second.pop_front();
-  if (waiting->second.empty()) waiting_.erase(waiting);
+  first_was_told(waiting);
   count_put(source.size);
   return true;
 }
@@ -166,11 +165,17 @@ Status Publications::publish(std::string_view key, const Source& source, memory:
   }
   aborted_.forget(key);  // what was aborted was the payload before
   pool_->publish(block);
-  const auto place = entries_.emplace(
-      std::string(key), Entry{block, source.size, source.kind, source.dtype, source.shape, now_ns(), 0});
+  const auto place = entries_.at(key);
+  place->second = Entry{block, source.size, source.kind, source.dtype, source.shape, now_ns(), 0};
   count_put(source.size);
-  offer(place.first->first, place.first->second);
+  offer(place->first, place->second);
   return {};
+}
+
+// With the mutex held.
+void Publications::first_was_told(base::ReusingStringMap<std::vector<Waiting>>::iterator waiting) {
+  waiting->second.erase(waiting->second.begin());
+  if (waiting->second.empty()) waiting_.erase(waiting);
 }
 
 // With the mutex held: tells the first who waits, if the entry is not being read already.
@@ -178,8 +183,7 @@ void Publications::offer(const std::string& key, Entry& entry) {
   const auto waiting = waiting_.find(key);
   if (waiting == waiting_.end() || entry.readers > 0) return;
   const Waiting receiver = waiting->second.front();
-  waiting->second.pop_front();
-  if (waiting->second.empty()) waiting_.erase(waiting);
+  first_was_told(waiting);
   if (receiver.eager && offer_eagerly(key, entry, receiver)) {
     erase(entries_.find(key));
     return;
@@ -206,7 +210,7 @@ bool Publications::offer_eagerly(const std::string& key, Entry& entry, const Wai
   return true;
 }
 
-void Publications::erase(StringMap<Entry>::iterator entry) {
+void Publications::erase(base::ReusingStringMap<Entry>::iterator entry) {
   pool_->retire(entry->second.block);
   entries_.erase(entry);
   if (entries_.empty()) empty_waiters_.set_all();
@@ -238,7 +242,7 @@ void Publications::abort(std::string_view key, std::string_view reason) {
   const auto waiting = waiting_.find(key);
   if (waiting == waiting_.end()) return aborted_.aborted(key, reason);
   for (const Waiting& receiver : waiting->second) {
-    core_->send(*receiver.peer, wire::Gone{std::string(key), static_cast<std::uint32_t>(ErrorCode::cancelled),
+    core_->send(*receiver.peer, wire::Gone{key, static_cast<std::uint32_t>(ErrorCode::cancelled),
                                            std::string(reason), receiver.watch});
   }
   waiting_.erase(waiting);
@@ -255,7 +259,7 @@ void Publications::on_watch(const engine::PeerPtr& peer, const wire::Watch& watc
   if (waiting_.size() >= kMaxWatched && !waiting_.contains(watch.key)) {
     return refuse(ErrorCode::exhausted, base::text(kMaxWatched, " keys are watched already"));
   }
-  std::deque<Waiting>& waiting = waiting_[watch.key];
+  std::vector<Waiting>& waiting = waiting_.at(watch.key)->second;
   const auto known =
       std::find_if(waiting.begin(), waiting.end(), [&](const Waiting& w) { return w.peer == peer; });
   if (known != waiting.end()) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
@@ -129,7 +128,8 @@ class Publications {
   Status count_error(Status status);
   void offer(const std::string& key, Entry& entry);
   bool offer_eagerly(const std::string& key, Entry& entry, const Waiting& receiver);
-  void erase(StringMap<Entry>::iterator entry);
+  void erase(base::ReusingStringMap<Entry>::iterator entry);
+  void first_was_told(base::ReusingStringMap<std::vector<Waiting>>::iterator waiting);
   void report_abandoned(std::string_view key, bool taken, const Error& reason);
   CatchUps::iterator heard(CatchUps::iterator catch_up, engine::Peer* peer);
   void end_catch_up(CatchUps::iterator catch_up, const Status& status);
@@ -152,8 +152,8 @@ class Publications {
 
   mutable std::mutex mutex_;
   bool closed_ = false;
-  StringMap<Entry> entries_;
-  StringMap<std::deque<Waiting>> waiting_;
+  base::ReusingStringMap<Entry> entries_;
+  base::ReusingStringMap<std::vector<Waiting>> waiting_;  ///< first come first served
   std::unordered_map<std::uint64_t, Lease> leases_;
   std::uint64_t next_lease_ = 1;
   std::map<std::pair<engine::Peer*, std::uint64_t>, Write> writes_;  ///< by peer and pull id
@@ -163,7 +163,7 @@ class Publications {
   Connector::AbandonListener listener_;
   CatchUps catch_ups_;  ///< by the id of their pings
   std::uint64_t last_ping_ = 0;
-  engine::EventList empty_waiters_;
+  base::EventList empty_waiters_;
   SenderCounters counters_;
   base::LogLimiter expiry_log_;
   base::LogLimiter refusal_log_;

@@ -61,7 +61,7 @@ void Publications::on_pull(const engine::PeerPtr& peer, wire::Pull pull) {
       transfer = std::move(*made);
       pool_->pin(entry->second.block);
       ++entry->second.readers;
-      writes_[{peer.get(), pull.id}] = Write{transfer, pull.key, entry->second.block};
+      writes_[{peer.get(), pull.id}] = Write{transfer, std::string(pull.key), entry->second.block};
     } else {
       status = made.error();
     }

@@ -18,7 +18,6 @@ Milliseconds time_left(base::Deadline deadline) {
 
 Result<Delivery> Subscriptions::receive(Taken taken, base::Deadline deadline) {
   if (taken.delivery) return counted(std::move(*taken.delivery));
-  if (taken.ready.lease == 0) return counted(eager(std::move(taken)));
   if (wish_ == RouteWish::write) {
     base::Event event;
     std::optional<Result<Delivery>> result;
@@ -51,7 +50,6 @@ Result<Delivery> Subscriptions::receive(Taken taken, base::Deadline deadline) {
 
 void Subscriptions::receive_async(Taken taken, base::Deadline deadline, Callback callback) {
   if (taken.delivery) return callback(counted(std::move(*taken.delivery)));
-  if (taken.ready.lease == 0) return callback(counted(eager(std::move(taken))));
   if (wish_ == RouteWish::write) return write_async(std::move(taken), deadline, std::move(callback));
   auto region = sender_pool(taken);
   if (!region) {
@@ -126,10 +124,6 @@ std::shared_ptr<std::atomic<std::uint64_t>> Subscriptions::leased_of(engine::Pee
   auto& count = leased_[peer];
   if (!count) count = std::make_shared<std::atomic<std::uint64_t>>(0);
   return count;
-}
-
-Delivery Subscriptions::eager(Taken taken) {
-  return Delivery(std::make_unique<EagerHolder>(taken.ready, std::move(taken.payload)));
 }
 
 Delivery Subscriptions::lease(const Taken& taken, std::shared_ptr<RemoteRegion> region) {
@@ -213,13 +207,17 @@ void Subscriptions::give_back(const Taken& taken, bool consumed) {
 
 Delivery Subscriptions::counted(Delivery delivery) {
   const std::lock_guard lock(mutex_);
+  count(delivery);
+  return delivery;
+}
+
+void Subscriptions::count(const Delivery& delivery) {
   ++counters_.gets;
   counters_.bytes += delivery.size();
   RouteCounters* const routes[] = {&counters_.eager, &counters_.lease, &counters_.read, &counters_.write};
   RouteCounters& route = *routes[static_cast<std::size_t>(delivery.route())];
   ++route.count;
   route.bytes += delivery.size();
-  return delivery;
 }
 
 Error Subscriptions::counted(const Error& error) {

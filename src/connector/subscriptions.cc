@@ -11,6 +11,7 @@ namespace {
 constexpr base::Duration kFirstLook = std::chrono::milliseconds(200);
 
 constexpr std::size_t kMostUnmet = 4096;
+constexpr std::size_t kMostSpare = 1024;
 
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(base::steady_clock().now().time_since_epoch().count());
@@ -45,15 +46,45 @@ Subscriptions::WantedPtr Subscriptions::want(std::string_view key, const engine:
     }
     return known;
   }
-  auto wanted = std::make_shared<Wanted>();
-  wanted->key = std::string(key);
+  WantedPtr wanted = make_wanted();
+  wanted->key = key;
   wanted->dial = dial;
   wanted->need = need;
   wanted->watch = ++last_watch_;
   wanted->last_asked = core_->clock().now();
-  wanted_.emplace(wanted->key, wanted);
+  wanted_.at(key)->second = wanted;
   send_watch(wanted);
   return wanted;
+}
+
+Subscriptions::WantedPtr Subscriptions::make_wanted() {
+  if (spare_.empty()) return std::make_shared<Wanted>();
+  WantedPtr wanted = std::move(spare_.back());
+  spare_.pop_back();
+  return wanted;
+}
+
+void Subscriptions::Wanted::clear() {
+  dial.reset();
+  state = State::waiting;
+  peer.reset();
+  watch = 0;
+  need = Need::wait;
+  answered = false;
+  looked = false;
+  ready.shape.clear();
+  payload = {};
+  callback = nullptr;
+  size.reset();
+  deadline = base::Deadline::never();
+}
+
+// It is not in the table any more, and we have done with it.
+void Subscriptions::forget(WantedPtr& wanted) {
+  const bool only_ours = wanted.use_count() == 1 && !wanted->original;
+  if (!only_ours || wanted->watcher || spare_.size() >= kMostSpare) return wanted.reset();
+  wanted->clear();
+  spare_.push_back(std::move(wanted));
 }
 
 // Asks whoever answers at the wanted key's address now; if nobody does yet, on_met() or on_original() will.
@@ -65,7 +96,10 @@ void Subscriptions::send_watch(const WantedPtr& wanted) {
     original = wanted->dial->state == engine::Dial::State::original;
     wanted->peer = wanted->dial->peer;
   }
-  if (original) return originals_->start(wanted);
+  if (original) {
+    wanted->original = true;
+    return originals_->start(wanted);
+  }
   if (!wanted->peer) return;
   const bool eager = wish_ == RouteWish::automatic || wish_ == RouteWish::eager;
   const bool wake = wanted->need != Need::ahead;
@@ -91,6 +125,11 @@ Result<Delivery> Subscriptions::get(std::string_view key, const engine::DialPtr&
       if (wanted->state == State::failed) return take_error(*wanted);
       if (wanted->state == State::ready) {
         if (Status same = check_size(*wanted, size); !same) return same.error();
+        if (wanted->is_eager()) {
+          Delivery delivery = take_eager(*wanted);
+          forget(wanted);
+          return delivery;
+        }
         taken = move_out(*wanted);
       } else if (only_look && (wanted->answered || wanted->looked)) {
         return base::error(ErrorCode::not_found, key, " is not there (yet)");
@@ -134,45 +173,6 @@ void Subscriptions::look_for_watched(std::string_view key) {
   wanted->waiters.remove(&event);
 }
 
-void Subscriptions::get_async(std::string_view key, const engine::DialPtr& dial,
-                              std::optional<std::uint64_t> size, base::Deadline deadline, Callback callback) {
-  const std::lock_guard lock(mutex_);
-  if (closed_) {
-    core_->run_on_loop([callback] { callback(Error(ErrorCode::closed, "the connector was closed")); });
-    return;
-  }
-  const WantedPtr wanted = want(key, dial, Need::wait);
-  if (wanted->state == State::failed) {
-    core_->run_on_loop([callback = std::move(callback), error = take_error(*wanted)] { callback(error); });
-    return;
-  }
-  if (wanted->callback) {
-    core_->run_on_loop([callback, name = wanted->key] {
-      callback(base::error(ErrorCode::conflict, "another asynchronous get waits for ", name));
-    });
-    return;
-  }
-  wanted->callback = std::move(callback);
-  wanted->size = size;
-  wanted->deadline = deadline;
-  if (wanted->state == State::ready) return settle(wanted);
-  if (deadline.is_never()) return;
-  wanted->timer = core_->add_timer(deadline, [this, wanted] { deadline_passed(wanted); });
-}
-
-void Subscriptions::deadline_passed(const WantedPtr& wanted) {
-  Callback callback;
-  std::optional<Error> error;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!wanted->callback || wanted->state != State::waiting) return;
-    callback.swap(wanted->callback);
-    ++counters_.timeouts;
-    error = waited_in_vain(*wanted);
-  }
-  callback(*error);
-}
-
 void Subscriptions::watch(std::string_view key, const engine::DialPtr& dial,
                           std::function<void(Status)> callback) {
   const std::lock_guard lock(mutex_);
@@ -199,18 +199,7 @@ void Subscriptions::settle(const WantedPtr& wanted) {
     core_->run_on_loop([callback = std::move(wanted->watcher)] { callback({}); });
     wanted->watcher = nullptr;
   }
-  if (!wanted->callback) return;
-  core_->cancel_timer(wanted->timer);
-  if (Status same = check_size(*wanted, wanted->size); !same) {
-    core_->run_on_loop([callback = std::move(wanted->callback), error = same.error()] { callback(error); });
-    wanted->callback = nullptr;
-    return;
-  }
-  core_->run_on_loop([this, callback = std::move(wanted->callback), deadline = wanted->deadline,
-                      taken = std::make_shared<Taken>(move_out(*wanted))] {
-    receive_async(std::move(*taken), deadline, callback);
-  });
-  wanted->callback = nullptr;
+  if (wanted->callback) call_back(wanted);
 }
 
 // With mutex_ held: it will never be there. Whoever waits is told, and the next get starts anew; if nobody
@@ -221,7 +210,6 @@ void Subscriptions::fail(const WantedPtr& wanted, const Error& error) {
   wanted->error = error.with_context(wanted->key);
   const bool told = !wanted->waiters.empty() || wanted->watcher || wanted->callback;
   wanted->waiters.set_all();
-  core_->cancel_timer(wanted->timer);
   if (wanted->watcher) {
     core_->run_on_loop(
         [callback = std::move(wanted->watcher), reason = *wanted->error] { callback(reason); });
@@ -245,6 +233,13 @@ Subscriptions::Taken Subscriptions::move_out(Wanted& wanted) {
               std::move(wanted.delivery)};
   wanted_.erase(wanted.key);
   return taken;
+}
+
+Delivery Subscriptions::take_eager(Wanted& wanted) {
+  Delivery delivery(std::make_unique<EagerHolder>(wanted.ready, std::move(wanted.payload)));
+  wanted_.erase(wanted.key);
+  count(delivery);
+  return delivery;
 }
 
 // With mutex_ held, of one that is ready. What does not fit the caller's metadata stays here for one that it
@@ -287,7 +282,7 @@ void Subscriptions::abandon(std::string_view key, const engine::DialPtr& dial) {
       const std::lock_guard dial_lock(dial->mutex);
       peer = dial->peer;
     }
-    if (peer) core_->send(*peer, wire::Unwatch{std::string(key), watch, true});
+    if (peer) core_->send(*peer, wire::Unwatch{key, watch, true});
   }
   if (unwanted) give_back(*unwanted, false);
 }
@@ -332,7 +327,7 @@ void Subscriptions::on_disconnected(const engine::DialPtr& dial) {
   originals_->disconnected(dial);
 }
 
-void Subscriptions::on_ready(const engine::PeerPtr& peer, wire::Ready ready, MessagePayload payload) {
+void Subscriptions::on_ready(const engine::PeerPtr& peer, wire::Ready&& ready, MessagePayload&& payload) {
   const std::lock_guard lock(mutex_);
   const auto place = wanted_.find(ready.key);
   const bool usable = ready.lease != 0 || payload.bytes().size() == ready.size;
@@ -350,6 +345,7 @@ void Subscriptions::on_ready(const engine::PeerPtr& peer, wire::Ready ready, Mes
     latency_.record(now - ready.put_time_ns);
   }
   wanted->ready = std::move(ready);
+  wanted->ready.key = {};
   wanted->payload = std::move(payload);
   settle(wanted);
 }

@@ -62,12 +62,14 @@ class Subscriptions {
   /// `dial`: where the key would be, if that is known: the sender is told even when nothing is under way.
   void abandon(std::string_view key, const engine::DialPtr& dial);
   void close();
+  /// Calls back what asynchronous gets wait for. Without a lock.
+  void run_callbacks();
 
   void on_met(const engine::PeerPtr& peer, const engine::DialPtr& dial);
   void on_original(const engine::DialPtr& dial);
   void on_original_answer(const engine::DialPtr& dial, std::span<const std::byte> bytes);
   void on_disconnected(const engine::DialPtr& dial);
-  void on_ready(const engine::PeerPtr& peer, wire::Ready ready, MessagePayload payload);
+  void on_ready(const engine::PeerPtr& peer, wire::Ready&& ready, MessagePayload&& payload);
   void on_gone(const engine::PeerPtr& peer, const wire::Gone& gone);
   void on_pull_done(const engine::PeerPtr& peer, const wire::PullDone& done);
   void on_lost(const engine::PeerPtr& peer, const Error& reason);
@@ -83,7 +85,7 @@ class Subscriptions {
   /// nothing.
   enum class Need { ahead, wait, look };
 
-  /// One wanted key. Everything under mutex_.
+  /// One wanted key. Everything under mutex_. Used again for another key when nobody else has it.
   struct Wanted {
     std::string key;
     engine::DialPtr dial;
@@ -93,17 +95,22 @@ class Subscriptions {
     Need need = Need::wait;
     bool answered = false;  ///< the sender said, for Need::look, that it is not there yet
     bool looked = false;    ///< somebody has waited for that answer before
-    wire::Ready ready;
+    bool original = false;  ///< asked for at a sender of the original's kind
+    wire::Ready ready;      ///< without its key
     MessagePayload payload;
     std::optional<Delivery> delivery;  ///< ready already: from a sender of the original's kind
     std::optional<Error> error;
     base::TimePoint last_asked;
-    engine::EventList waiters;
+    base::EventList waiters;
     Callback callback;                  ///< of get_async
     std::optional<std::uint64_t> size;  ///< that its metadata names
     base::Deadline deadline = base::Deadline::never();
-    std::uint64_t timer = 0;
     std::function<void(Status)> watcher;
+
+    /// The payload came with the message.
+    bool is_eager() const { return !delivery && ready.lease == 0; }
+    /// As new, but for its memory. Of an eager one.
+    void clear();
   };
   using WantedPtr = std::shared_ptr<Wanted>;
 
@@ -125,11 +132,14 @@ class Subscriptions {
   };
 
   // subscriptions.cc, with mutex_ held:
+  WantedPtr make_wanted();
+  void forget(WantedPtr& wanted);
   WantedPtr want(std::string_view key, const engine::DialPtr& dial, Need need);
   void send_watch(const WantedPtr& wanted);
   void settle(const WantedPtr& wanted);
   void fail(const WantedPtr& wanted, const Error& error);
   Taken move_out(Wanted& wanted);
+  Delivery take_eager(Wanted& wanted);
   Error take_error(Wanted& wanted);
   Error waited_in_vain(const Wanted& wanted);
   Status check_size(const Wanted& wanted, std::optional<std::uint64_t> size);
@@ -137,7 +147,12 @@ class Subscriptions {
   void look_for_watched(std::string_view key);
   void sweep();
   void collect_idle(std::vector<Taken>& unwanted);
-  void deadline_passed(const WantedPtr& wanted);
+
+  // calling_back.cc, with mutex_ held:
+  void call_back(const WantedPtr& wanted);
+  void look_at(base::Deadline deadline);
+  // and without it:
+  void check_deadlines();
 
   // receiving.cc, without mutex_:
   Result<Delivery> receive(Taken taken, base::Deadline deadline);
@@ -147,7 +162,6 @@ class Subscriptions {
                    std::function<void(const Status&)> callback);
   Status check_bounds(const Taken& taken, const RemoteRegion& region);
   bool take_lease(const Taken& taken, const RemoteRegion& region);
-  Delivery eager(Taken taken);
   Delivery lease(const Taken& taken, std::shared_ptr<RemoteRegion> region);
   Result<Delivery> read(const Taken& taken, const std::shared_ptr<RemoteRegion>& region,
                         base::Deadline deadline);
@@ -159,6 +173,7 @@ class Subscriptions {
   void read_async(Taken taken, const std::shared_ptr<RemoteRegion>& region, base::Deadline deadline,
                   Callback callback);
   void give_back(const Taken& taken, bool consumed);
+  void count(const Delivery& delivery);  // with mutex_ held
   Delivery counted(Delivery delivery);
   Error counted(const Error& error);
   std::shared_ptr<std::atomic<std::uint64_t>> leased_of(engine::Peer* peer);
@@ -179,7 +194,12 @@ class Subscriptions {
 
   mutable std::mutex mutex_;
   bool closed_ = false;
-  StringMap<WantedPtr> wanted_;
+  base::ReusingStringMap<WantedPtr> wanted_;
+  std::vector<WantedPtr> spare_;  ///< nobody has them
+  std::vector<WantedPtr> due_;    ///< to be called back from called_back_ on; not in wanted_ any more
+  std::size_t called_back_ = 0;
+  base::Deadline next_look_ = base::Deadline::never();  ///< at the deadlines of asynchronous gets
+  std::uint64_t look_timer_ = 0;
   std::uint64_t last_watch_ = 0;
   StringMap<engine::DialPtr>
       unmet_;  ///< abandoned before their sender was met, who is to hear of it; bounded

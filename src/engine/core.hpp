@@ -39,7 +39,7 @@ class Handler {
   /// Hellos were exchanged; messages can be sent. Once for each Peer, and once more when it answers at an
   /// address that was dialled (`dial`, else nullptr).
   virtual void on_met(const PeerPtr& peer, const DialPtr& dial) = 0;
-  virtual void on_message(const PeerPtr& peer, wire::Message message, MessagePayload payload) = 0;
+  virtual void on_message(const PeerPtr& peer, wire::Message&& message, MessagePayload&& payload) = 0;
   /// Last call for this Peer.
   virtual void on_lost(const PeerPtr& peer, const Error& reason) = 0;
   /// Whoever answers at this address speaks only the original's protocol.
@@ -50,6 +50,8 @@ class Handler {
   virtual void on_connection_ended(EventSink::PeerToken connection) = 0;
   /// The connection to this address broke (and will be tried again).
   virtual void on_disconnected(const DialPtr& dial) = 0;
+  /// What Core::callbacks_are_due() asked for. Without a lock, on any thread, perhaps on two at once.
+  virtual void run_callbacks() = 0;
 };
 
 struct CoreOptions {
@@ -117,6 +119,9 @@ class Core : public std::enable_shared_from_this<Core> {
   /// Blocks until the event is set (true) or the deadline has passed (false), by the configured strategy. The
   /// caller makes the backends progress while it waits, so that what it waits for costs one wake.
   bool wait(base::Event& event, base::Deadline deadline);
+  /// The same, and callbacks that are due meanwhile run on this thread: what they are about costs no second
+  /// wake.
+  bool wait_and_call_back(base::Event& event, base::Deadline deadline);
   /// The part of wait() that only spins, so that nobody has to be told to wake this thread: for a short
   /// while, or not at all, as the strategy has it.
   bool wait_spinning(base::Event& event);
@@ -138,6 +143,9 @@ class Core : public std::enable_shared_from_this<Core> {
   bool cancel_timer(TimerId timer);
   /// Runs on the progress thread, without any lock: for the control plane, and for callbacks of users.
   void run_on_loop(std::function<void()> work);
+  /// Has Handler::run_callbacks() called: by this thread when it is in wait_and_call_back(), else by the
+  /// progress thread.
+  void callbacks_are_due();
 
   // --- Regions and transfers (transfer.cc) ---
   Result<std::shared_ptr<LocalRegion>> register_region(const MemoryRegion& region, Access access);
@@ -171,6 +179,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void run_loop();
   std::size_t turn(base::Duration wait);
   std::size_t run_work();
+  std::size_t run_callbacks();
   std::size_t run_timers();
   base::Duration until_next_timer(base::Duration at_most);
   void wake_loop();
@@ -184,6 +193,7 @@ class Core : public std::enable_shared_from_this<Core> {
   bool wait_adaptively(base::Event& event, base::Deadline deadline);
   bool spin(base::Event& event, base::Deadline give_up);
   bool drive(base::Event& event, base::Deadline deadline);
+  bool calls_back() const;
   void watch_backends(bool on);
 
   // meeting.cc
@@ -202,6 +212,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void arrived_lost(EventSink::PeerToken token, const Error& reason);
   void connection_ended(EventSink::PeerToken token);
   void took_leave(const PeerPtr& peer);
+  void add_peers(std::vector<PeerPtr>& all);
   void check_endpoints();
   void greet_again(const DialPtr& dial);
   void place_call(const DialPtr& dial);
@@ -243,13 +254,15 @@ class Core : public std::enable_shared_from_this<Core> {
   std::atomic<bool> stopping_{false};
 
   std::mutex progress_mutex_;
-  std::mutex driver_mutex_;       ///< held by the caller that has borrowed backends_epoll_
+  std::vector<PeerPtr> checked_peers_;  ///< while they are; under progress_mutex_
+  std::mutex driver_mutex_;             ///< held by the caller that has borrowed backends_epoll_
   std::vector<pollfd> wait_fds_;  ///< the backends' and, last, driver_wake_; revents under driver_mutex_
   std::atomic<int> spinners_{0};
   std::atomic<bool> unwatched_for_spinners_{false};
   std::atomic<std::int64_t> last_traffic_ns_{0};
   std::atomic<std::int64_t> typical_wait_ns_{0};
   std::atomic<int> wanting_everything_{0};
+  std::atomic<bool> callbacks_due_{false};
   base::LogLimiter bad_messages_;
 
   std::mutex mutex_;

@@ -284,10 +284,14 @@ PeerPtr Core::find_peer(std::string_view engine_key) {
 }
 
 std::vector<PeerPtr> Core::peers() {
-  const std::lock_guard lock(mutex_);
   std::vector<PeerPtr> all;
-  for (const auto& entry : peers_) all.push_back(entry.second);
+  add_peers(all);
   return all;
+}
+
+void Core::add_peers(std::vector<PeerPtr>& all) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& entry : peers_) all.push_back(entry.second);
 }
 
 // Connects over the first backend that both have and that reaches; remembers why the others do not.
@@ -479,37 +483,6 @@ void Core::dispatch(const PeerPtr& peer, std::span<const std::byte> bytes, Messa
               " could not use a message of ours: ", failure->reason);
   } else if (options_.handler != nullptr) {
     options_.handler->on_message(peer, std::move(*message), std::move(payload));
-  }
-}
-
-// With progress_mutex_ held: endpoints that failed. One that never came up leaves its peer to the control
-// plane, one that was up takes its peer with it.
-void Core::check_endpoints() {
-  for (const PeerPtr& peer : peers()) {
-    std::optional<Error> lost;
-    {
-      const std::lock_guard lock(peer->mutex);
-      if (!peer->endpoint) continue;
-      const auto status = peer->endpoint->status();
-      if (!status) continue;
-      if (status->ok()) {
-        peer->was_up = true;
-        continue;
-      }
-      if (peer->was_up || (peer->dial == 0 && peer->caller.empty())) {
-        lost = base::error(ErrorCode::unavailable, "lost ", peer->desc.key, ": ", status->error().message());
-      } else {
-        peer->route_reason =
-            base::text("control plane only; ", peer->backend->name(), ": ", status->error().message());
-        base::log(LogLevel::warning, "engine", peer->desc.key, " is reached over the ", peer->route_reason);
-        peer->imports.clear();
-        peer->endpoint.reset();
-        peer->backend = nullptr;
-        for (QueuedMessage& message : peer->outbox) send_over_control(*peer, std::move(message.bytes));
-        peer->outbox.clear();
-      }
-    }
-    if (lost) drop_peer(peer, *lost);
   }
 }
 

@@ -21,20 +21,7 @@ namespace stagewire::engine {
 
 class Core;
 
-/// Threads that wait for the same thing, each with its own event.
-class EventList {
- public:
-  void add(base::Event* event) { events_.push_back(event); }
-  bool empty() const { return events_.empty(); }
-  void remove(base::Event* event) { std::erase(events_, event); }
-  void set_all() {
-    for (base::Event* event : events_) event->set();
-    events_.clear();
-  }
-
- private:
-  std::vector<base::Event*> events_;
-};
+using base::EventList;
 
 /// A region of ours, registered with every backend that can serve it.
 struct LocalRegion {

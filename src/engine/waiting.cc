@@ -21,6 +21,9 @@ constexpr int kSpinsThatAreRecent = 5;
 // theirs.
 constexpr int kMaxRounds = 64;
 
+// The core for which this thread is in wait_and_call_back().
+thread_local const Core* calls_back_for = nullptr;
+
 }  // namespace
 
 // With progress_mutex_ held.
@@ -93,6 +96,18 @@ void Core::poll() {
   if (!armed) wake_loop();
 }
 
+bool Core::calls_back() const {
+  return calls_back_for == this;
+}
+
+bool Core::wait_and_call_back(base::Event& event, base::Deadline deadline) {
+  const Core* const before = std::exchange(calls_back_for, this);
+  const bool rung = wait(event, deadline);
+  run_callbacks();
+  calls_back_for = before;
+  return rung || event.is_set();
+}
+
 bool Core::wait(base::Event& event, base::Deadline deadline) {
   if (event.is_set()) return true;
   if (!options_.engine.progress_thread) {
@@ -151,11 +166,13 @@ bool Core::spin(base::Event& event, base::Deadline give_up) {
   constexpr unsigned kLooksBetweenClockReads = 16;
   constexpr unsigned kLooksBetweenFullTurns = 1024;  // connections, and peers that are gone
   spinners_.fetch_add(1);
+  const bool helps = calls_back();
   bool done = event.is_set();
   for (unsigned look = 1; !done; ++look) {
     if (progress_mutex_.try_lock()) {
       progress_locked(look % kLooksBetweenFullTurns != 0);
       progress_mutex_.unlock();
+      if (helps) run_callbacks();
     }
     done = event.is_set();
     if (done || (look % kLooksBetweenClockReads == 0 && give_up.passed(base::steady_clock().now()))) break;
@@ -174,6 +191,7 @@ bool Core::spin(base::Event& event, base::Deadline give_up) {
 }
 
 bool Core::drive(base::Event& event, base::Deadline deadline) {
+  if (calls_back()) run_callbacks();
   const std::unique_lock driver(driver_mutex_, std::try_to_lock);
   if (!driver) return event.wait(deadline);
 
@@ -181,6 +199,7 @@ bool Core::drive(base::Event& event, base::Deadline deadline) {
   while (!event.is_set()) {
     bool armed = false;
     progress_and_arm(&armed);
+    if (calls_back()) run_callbacks();
     if (event.is_set()) break;
     const base::TimePoint now = base::steady_clock().now();
     if (deadline.passed(now)) break;

@@ -22,14 +22,13 @@ class Decoder {
         items_left_(payload::max_items(limits)),
         max_depth_(payload::max_depth(limits)) {}
 
-  Result<Value> whole() {
-    Value value;
+  Status whole(Value& value) {
     if (!read(value, 0, false)) return error_.with_context("decode payload");
     if (reader_.left() > 0) {
       return base::error(ErrorCode::corrupt, "decode payload: ", reader_.left(),
                          " bytes follow its end at offset ", reader_.offset());
     }
-    return value;
+    return {};
   }
 
  private:
@@ -39,6 +38,7 @@ class Decoder {
     if (!reader_.next(token)) return fail(reader_.why());
     switch (token.type) {
       case MsgpackType::nil:
+        value = Value();
         return true;
       case MsgpackType::boolean:
         value = Value(token.number != 0);
@@ -73,24 +73,74 @@ class Decoder {
 
   bool read_list(const MsgpackToken& head, Value& value, std::size_t depth, bool is_key) {
     if (!enter(head, 1, depth)) return false;
-    Value::List list(static_cast<std::size_t>(head.number));
-    for (Value& item : list) {
-      if (!read(item, depth + 1, is_key)) return false;
-    }
-    value = Value(std::move(list));
-    return true;
+    Value::List& list = made<Value::List>(value);
+    list.resize(static_cast<std::size_t>(head.number));
+    return std::all_of(list.begin(), list.end(), [&](Value& item) { return read(item, depth + 1, is_key); });
   }
 
   bool read_map(const MsgpackToken& head, Value& value, std::size_t depth) {
+    if (read_tensor(head, value, depth)) return true;
     if (!enter(head, 2, depth)) return false;
-    Value::Map map(static_cast<std::size_t>(head.number));
+    Value::Map& map = made<Value::Map>(value);
+    map.resize(static_cast<std::size_t>(head.number));
     for (auto& [key, entry] : map) {
       if (!read(key, depth + 1, true) || !read(entry, depth + 1, false)) return false;
     }
-    if (payload::is_marked(map, payload::kTensorMarker)) return make_tensor(head.offset, map, value);
-    if (payload::is_marked(map, payload::kNdarrayMarker)) return make_ndarray(head.offset, map, value);
-    value = Value(std::move(map));
+    const bool tensor = payload::is_marked(map, payload::kTensorMarker);
+    if (!tensor && !payload::is_marked(map, payload::kNdarrayMarker)) return true;
+    const Value::Map parts = std::move(map);
+    return tensor ? make_tensor(head.offset, parts, value) : make_ndarray(head.offset, parts, value);
+  }
+
+  // A tensor as encode() writes it, without a map in between. False: it is none, or something is wrong with
+  // it, which whoever reads it as a map will say.
+  bool read_tensor(const MsgpackToken& head, Value& value, std::size_t depth) {
+    if (head.number != 4 || depth + 2 > max_depth_) return false;
+    base::MsgpackReader reader = reader_;
+    MsgpackToken marked, dtype, shape, data;
+    const auto entry = [&reader](std::string_view key, MsgpackToken& token, MsgpackType type) {
+      MsgpackToken name;
+      return reader.next(name) && name.type == MsgpackType::string && name.text() == key &&
+             reader.next(token) && token.type == type;
+    };
+    if (!entry(payload::kTensorMarker, marked, MsgpackType::boolean) || marked.number == 0 ||
+        !entry("dtype", dtype, MsgpackType::string) || !entry("shape", shape, MsgpackType::array)) {
+      return false;
+    }
+    // What the map and the list of its shape would take.
+    const std::uint64_t claimed = 2 * head.number + shape.number;
+    if (shape.number > kMaxDimensions || head.number + shape.number > items_left_ || claimed > unclaimed_) {
+      return false;
+    }
+    const auto type = dtype_from_string(dtype.text());
+    if (!type) return false;
+    TensorView& tensor = made<TensorView>(value);
+    tensor.dtype = *type;
+    tensor.strides.clear();
+    tensor.shape.clear();
+    for (std::uint64_t i = 0; i < shape.number; ++i) {
+      MsgpackToken dimension;
+      if (!reader.next(dimension) || dimension.type != MsgpackType::positive ||
+          !std::in_range<std::int64_t>(dimension.number)) {
+        return false;
+      }
+      tensor.shape.push_back(static_cast<std::int64_t>(dimension.number));
+    }
+    if (!entry("data", data, MsgpackType::binary)) return false;
+    const auto size = byte_size(tensor.dtype, tensor.shape);
+    if (!size || *size != data.bytes.size()) return false;
+    tensor.data = data.bytes.data();
+    reader_ = reader;
+    items_left_ -= head.number + shape.number;
+    unclaimed_ -= claimed;
     return true;
+  }
+
+  // The value as a T: the one that it holds already, or an empty one.
+  template <typename T>
+  static T& made(Value& value) {
+    if (value.get_if<T>() == nullptr) value = Value(T());
+    return *value.get_if<T>();
   }
 
   // Memory is set aside only for entries that the input is long enough to hold, all containers taken
@@ -190,7 +240,13 @@ class Decoder {
 }  // namespace
 
 Result<Value> decode(std::span<const std::byte> bytes, const PayloadLimits& limits) {
-  return Decoder(bytes, limits).whole();
+  Value value;
+  if (Status decoded = decode(bytes, value, limits); !decoded) return decoded.error();
+  return value;
+}
+
+Status decode(std::span<const std::byte> bytes, Value& value, const PayloadLimits& limits) {
+  return Decoder(bytes, limits).whole(value);
 }
 
 }  // namespace stagewire

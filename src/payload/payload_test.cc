@@ -230,6 +230,47 @@ TEST(Payload, only_a_true_marker_makes_a_tensor) {
   EXPECT_NE(decoded->get_if<TensorView>(), nullptr);
 }
 
+// Whatever a value held before, what is decoded into it is what is decoded into a new one.
+TEST(Payload, decodes_into_a_value_that_was_used_before) {
+  const auto data = counting_bytes(24);
+  const TensorView row{DType::float32, {2, 3}, data.data(), {}};
+  const TensorView wide{DType::uint8, {1, 2, 3, 4}, data.data(), {}};
+  const std::vector<Value> values{
+      Value(),
+      Value(7),
+      Value("text"),
+      Value(row),
+      Value(NdarrayView{"<f4", {6}, data}),
+      Value(Value::List{1, "a", row, Value()}),
+      Value(Value::List{Value::Map{{"a", 1}}}),
+      Value(Value::Map{{"a", row}, {"b", Value::Map{{"c", wide}}}, {3, Value()}}),
+      Value(Value::Map{{"a", wide}, {"b", Value::List{1, 2, 3}}, {"x", 4}, {"y", row}, {"z", 6}}),
+  };
+  for (const Value& before : values) {
+    for (const Value& after : values) {
+      const auto bytes_before = encoded(before);
+      const auto bytes = encoded(after);
+      Value value;
+      ASSERT_TRUE(decode(bytes_before, value).ok());
+      ASSERT_TRUE(decode(bytes, value).ok());
+      EXPECT_EQ(text_of(value), text_of(*decode(bytes)));
+    }
+  }
+}
+
+TEST(Payload, decoding_the_same_form_again_takes_no_new_memory) {
+  const auto data = counting_bytes(24);
+  const TensorView row{DType::float32, {2, 3}, data.data(), {}};
+  const auto bytes = encoded(Value(Value::Map{{"embed", Value::Map{{"decode", row}}}}));
+  Value value;
+  ASSERT_TRUE(decode(bytes, value).ok());
+  const auto* const tensor = value.find("embed")->find("decode")->get_if<TensorView>();
+  const std::int64_t* const shape = tensor->shape.data();
+  ASSERT_TRUE(decode(bytes, value).ok());
+  EXPECT_EQ(value.find("embed")->find("decode")->get_if<TensorView>(), tensor);
+  EXPECT_EQ(tensor->shape.data(), shape);
+}
+
 TEST(Payload, numpy_dtypes_have_the_size_that_they_say) {
   const auto data = counting_bytes(48);
   for (const auto& [dtype, item] : std::vector<std::pair<std::string, std::size_t>>{{"|b1", 1},

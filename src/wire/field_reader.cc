@@ -27,7 +27,7 @@ void FieldReader::need(std::size_t fields_left) {
                        " are needed");
 }
 
-void FieldReader::text(std::string_view field, std::string& value, std::size_t least, std::size_t most) {
+void FieldReader::text(std::string_view field, std::string_view& value, std::size_t least, std::size_t most) {
   MsgpackToken token;
   if (take(field, MsgpackType::string, token) && in_size(field, token.bytes.size(), least, most))
     value = token.text();

@@ -31,7 +31,13 @@ class FieldReader {
   void need(std::size_t fields_left);
   bool ok() const { return !error_.has_value(); }
 
-  void text(std::string_view field, std::string& value, std::size_t least, std::size_t most);
+  /// A view into the bytes, or a copy.
+  void text(std::string_view field, std::string_view& value, std::size_t least, std::size_t most);
+  void text(std::string_view field, std::string& value, std::size_t least, std::size_t most) {
+    std::string_view view = value;
+    text(field, view, least, most);
+    if (view.data() != value.data()) value = view;
+  }
   void binary(std::string_view field, std::vector<std::byte>& value, std::size_t most);
   void fixed(std::string_view field, std::span<std::byte> value);
   void flag(std::string_view field, bool& value);

@@ -136,7 +136,7 @@ void write(Packer& packer, const Pong& message) {
 // --- Reading
 // ----------------------------------------------------------------------------------------------------
 
-void key(FieldReader& fields, std::string& value) {
+void key(FieldReader& fields, std::string_view& value) {
   fields.text("key", value, 1, kMaxKeySize);
 }
 

@@ -3,7 +3,7 @@
 //
 // Ours: the 4 bytes "SW1\0" and a msgpack array [type, fields...]. An array may be longer than what is known
 // here (extra elements are ignored) and must not be shorter. The original's: see OriginalRequest below. Keys
-// and texts are bytes without a promised encoding.
+// and texts are bytes without a promised encoding; keys are views, in a decoded message into its bytes.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct Hello {
 /// The receiver wants the key as soon as it is there. Lasts until Ready, Unwatch, or a Gone other than
 /// not_found.
 struct Watch {
-  std::string key;
+  std::string_view key;
   bool answer_now = false;  ///< also tell at once when it is not there: Gone(not_found); the watch goes on
   bool eager = true;        ///< the payload may ride in Ready
   bool wake = true;         ///< somebody waits for Ready; else it may lie until the receiver looks
@@ -44,7 +44,7 @@ struct Watch {
 };
 
 struct Unwatch {
-  std::string key;
+  std::string_view key;
   std::uint64_t watch = 0;  ///< the one that ends; 0 = the payload had come already
   bool abandoned = false;   ///< it is not wanted any more; else only forgotten
   bool operator==(const Unwatch&) const = default;
@@ -56,7 +56,7 @@ enum class PayloadKind : std::uint32_t { bytes = 0, tensor = 1, object = 2 };
 /// The key is there. lease 0: the payload came with this message. Else the block at [offset, offset+size) of
 /// the sender's pool is pinned for the receiver until Release.
 struct Ready {
-  std::string key;
+  std::string_view key;
   std::uint64_t lease = 0;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
@@ -78,7 +78,7 @@ struct Release {
 
 /// The watched key will not come; with code not_found: it is not there yet (the answer to answer_now).
 struct Gone {
-  std::string key;
+  std::string_view key;
   std::uint32_t code = 0;  ///< ErrorCode
   std::string reason;
   std::uint64_t watch = 0;  ///< that it answers
@@ -88,7 +88,7 @@ struct Gone {
 /// Write route: the receiver grants a place for the sender to write into. Answered by PullDone.
 struct Pull {
   std::uint64_t id = 0;
-  std::string key;
+  std::string_view key;
   std::vector<std::byte> memory;  ///< MemoryDesc::pack() of the granted region
   std::uint64_t offset = 0;
   std::uint64_t size = 0;

@@ -31,13 +31,12 @@ struct Golden {
 
 // One of each, in the order of the type numbers. docs/protocol.md shows the same bytes.
 std::vector<Golden> goldens() {
-  const std::string key(kKey);
   const std::string key_hex(kKeyHex);
   return {
       {Hello{1, from_hex("90"), from_hex("90"), 65536, true}, "96 01 01 c40190 c40190 ce00010000 c3"},
-      {Watch{key, false, true, false, true, 3}, "97 02 " + key_hex + " c2 c3 c2 c3 03"},
-      {Unwatch{key, 3, true}, "94 03 " + key_hex + " 03 c3"},
-      {Ready{key,
+      {Watch{kKey, false, true, false, true, 3}, "97 02 " + key_hex + " c2 c3 c2 c3 03"},
+      {Unwatch{kKey, 3, true}, "94 03 " + key_hex + " 03 c3"},
+      {Ready{kKey,
              7,
              4096,
              24,
@@ -48,9 +47,9 @@ std::vector<Golden> goldens() {
              3},
        "9a 04 " + key_hex + " 07 cd1000 18 01 0b 920203 ce3b9aca07 03"},
       {Release{7, true}, "93 05 07 c3"},
-      {Gone{key, static_cast<std::uint32_t>(ErrorCode::cancelled), "aborted", 3},
+      {Gone{kKey, static_cast<std::uint32_t>(ErrorCode::cancelled), "aborted", 3},
        "95 06 " + key_hex + " 04 a761626f72746564 03"},
-      {Pull{9, key, from_hex("90"), 8192, 860160}, "96 07 09 " + key_hex + " c40190 cd2000 ce000d2000"},
+      {Pull{9, kKey, from_hex("90"), 8192, 860160}, "96 07 09 " + key_hex + " c40190 cd2000 ce000d2000"},
       {PullDone{9, 0, ""}, "94 08 09 00 a0"},
       {Cancel{9}, "92 09 09"},
       {Failure{static_cast<std::uint32_t>(ErrorCode::corrupt), "bad"}, "93 0a 0a a3626164"},

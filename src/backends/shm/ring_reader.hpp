@@ -32,11 +32,9 @@ class RingReader {
   /// Makes what was read free for the writer. Returns true when the writer waits for it and must be told.
   bool release();
 
-  bool empty() const { return view_.header->head.load(std::memory_order_acquire) == tail_; }
+  bool empty() const { return view_.header->head.load() == tail_; }
   /// Look whether it is empty() after it, then sleep; see RingWriter::should_ring().
-  void arm(Armed how) {
-    view_.header->armed.exchange(static_cast<std::uint32_t>(how), std::memory_order_acq_rel);
-  }
+  void arm(Armed how) { view_.header->armed.exchange(static_cast<std::uint32_t>(how)); }
   void disarm() { view_.header->armed.store(0, std::memory_order_relaxed); }
 
  private:

@@ -1,12 +1,22 @@
 #include "backends/shm/ring_writer.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace stagewire::backends::shm {
+namespace {
 
-RingWriter::RingWriter(const RingView& view) : view_(view), slots_(view.geometry.slots, Slot::free) {
-  for (std::uint32_t slot = 0; slot < view.geometry.slots; ++slot) free_slots_.push_back(slot);
-}
+// Lines that the reader has just had cost twice as much to write, and so do lines that have fallen out of the
+// cache: so no fewer slots than these take turns, and more only when they are needed.
+constexpr std::uint32_t kInTurn = 16;
+
+}  // namespace
+
+RingWriter::RingWriter(const RingView& view)
+    : view_(view),
+      slots_(view.geometry.slots, Slot::free),
+      free_slots_(view.geometry.slots),
+      sent_slots_(view.geometry.slots) {}
 
 // Looks at the reader's index only when the last known one says that there is no room.
 bool RingWriter::fits(std::uint64_t needed) {
@@ -49,7 +59,7 @@ RingWriter::Put RingWriter::put(RecordKind kind, std::span<const std::byte> byte
       bytes);
   if (payload_size > 0) {
     slots_[slot] = Slot::sent;
-    sent_slots_.push_back(slot);
+    sent_slots_.push(slot);
   }
   // Sequentially consistent together with the look at `armed` in should_ring(): either we see the reader
   // armed, or it sees this record in its last look before it sleeps.
@@ -58,11 +68,9 @@ RingWriter::Put RingWriter::put(RecordKind kind, std::span<const std::byte> byte
 }
 
 bool RingWriter::should_ring(bool urgent) {
-  // A read-modify-write, as in RingReader::arm(): one of the two comes first. If this one, the reader sees
-  // the head that was published before it in its last look before it sleeps; if not, we see it armed. (A
-  // stronger store of the head would do as well, but it makes the reader wait for two cache lines one after
-  // the other.)
-  const auto armed = static_cast<Armed>(view_.header->armed.fetch_add(0, std::memory_order_acq_rel));
+  // After the store of the head, and RingReader::arm() before its last look at it, all of them sequentially
+  // consistent: either we see it armed, or it sees the record.
+  const auto armed = static_cast<Armed>(view_.header->armed.load());
   if (armed == Armed::no) return false;
   if (!urgent && armed != Armed::for_all) {
     const std::uint64_t unread = head_ - view_.header->tail.load(std::memory_order_relaxed);
@@ -72,36 +80,46 @@ bool RingWriter::should_ring(bool urgent) {
   return view_.header->armed.exchange(0) != 0;
 }
 
+// Several at once, when they are needed: each look at one that has come back takes a line from the reader.
 // Mostly the oldest is the first to come back. When nothing is free, all are looked at: a reader may hold
 // some for longer.
-bool RingWriter::collect_returned() {
+void RingWriter::collect_returned() {
   const auto returned = [this](std::uint32_t slot) {
     if (view_.slot_words[slot].load() == 0) return false;
     view_.slot_words[slot].store(0, std::memory_order_relaxed);
     slots_[slot] = Slot::free;
-    free_slots_.push_back(slot);
+    free_slots_.push(slot);
     return true;
   };
-  if (!sent_slots_.empty() && returned(sent_slots_.front())) sent_slots_.pop_front();
-  if (free_slots_.empty()) std::erase_if(sent_slots_, returned);
-  return !free_slots_.empty();
+  while (!sent_slots_.empty() && returned(sent_slots_.front())) sent_slots_.pop();
+  if (!free_slots_.empty()) return;
+  for (std::size_t left = sent_slots_.size(); left > 0; --left) {
+    const std::uint32_t slot = sent_slots_.pop();
+    if (!returned(slot)) sent_slots_.push(slot);
+  }
 }
 
-// The one that has rested longest: lines that the reader has in its cache cost twice as much to write.
 std::optional<std::uint32_t> RingWriter::take_slot() {
-  if (!collect_returned()) {
-    view_.header->writer_waits.store(1);
-    if (!collect_returned()) return std::nullopt;
+  const std::uint32_t count = view_.geometry.slots;
+  if (free_slots_.size() <= std::min(kInTurn, count) / 2) collect_returned();
+  std::uint32_t slot = fresh_;
+  if (fresh_ < count && (fresh_ < kInTurn || free_slots_.empty())) {
+    ++fresh_;
+  } else {
+    if (free_slots_.empty()) {
+      view_.header->writer_waits.store(1);
+      collect_returned();
+    }
+    if (free_slots_.empty()) return std::nullopt;
+    slot = free_slots_.pop();
   }
-  const std::uint32_t slot = free_slots_.front();
-  free_slots_.pop_front();
   slots_[slot] = Slot::taken;
   return slot;
 }
 
 void RingWriter::abandon_slot(std::uint32_t slot) {
   slots_[slot] = Slot::free;
-  free_slots_.push_back(slot);
+  free_slots_.push(slot);
 }
 
 }  // namespace stagewire::backends::shm

@@ -1,7 +1,6 @@
 // The writing end of an inbox's ring and its payload slots. One thread at a time (the outbox holds a lock).
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -9,6 +8,27 @@
 #include "backends/shm/ring_layout.hpp"
 
 namespace stagewire::backends::shm {
+
+/// Slots, first in, first out. Holds as many as it is made for.
+class SlotQueue {
+ public:
+  explicit SlotQueue(std::size_t most) : slots_(most) {}
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  std::uint32_t front() const { return slots_[first_]; }
+  void push(std::uint32_t slot) { slots_[(first_ + size_++) % slots_.size()] = slot; }
+  std::uint32_t pop() {
+    const std::uint32_t slot = front();
+    first_ = (first_ + 1) % slots_.size();
+    --size_;
+    return slot;
+  }
+
+ private:
+  std::vector<std::uint32_t> slots_;
+  std::size_t first_ = 0;
+  std::size_t size_ = 0;
+};
 
 class RingWriter {
  public:
@@ -37,7 +57,7 @@ class RingWriter {
   enum class Slot : std::uint8_t { free, taken, sent };
 
   bool fits(std::uint64_t needed);
-  bool collect_returned();
+  void collect_returned();
   void write_record(RecordHeader header, std::span<const std::byte> bytes);
 
   RingView view_;
@@ -45,8 +65,9 @@ class RingWriter {
   std::uint64_t known_tail_ = 0;  // the reader's, as last read and checked
   bool reader_is_corrupt_ = false;
   std::vector<Slot> slots_;
-  std::deque<std::uint32_t> free_slots_;
-  std::deque<std::uint32_t> sent_slots_;  // oldest first
+  std::uint32_t fresh_ = 0;  // from this slot on they have never been used
+  SlotQueue free_slots_;
+  SlotQueue sent_slots_;
 };
 
 }  // namespace stagewire::backends::shm
