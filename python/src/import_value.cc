@@ -99,9 +99,9 @@ class Importer {
             .c_str());
   }
 
-  // Of ml_dtypes: to numpy itself these are bytes without a meaning, so they travel as tensors.
+  // Of ml_dtypes: what numpy calls them says nothing on the other side, so they travel as tensors.
   static bool is_foreign_dtype(nb::handle array) {
-    return nb::cast<std::string>(array.attr("dtype").attr("kind")) == "V";
+    return nb::cast<int>(array.attr("dtype").attr("isbuiltin")) == 2;
   }
 
   Value numpy(nb::object array) {

@@ -10,13 +10,13 @@ class Error(Exception):
 class InvalidArgument(Error, ValueError):
     """The call or the configuration is wrong: change it."""
 
-    code = "invalid_argument"
+    code = "invalid argument"
 
 
 class NotFound(Error, LookupError):
     """No such key, region, peer or file: it may come later, or never."""
 
-    code = "not_found"
+    code = "not found"
 
 
 class Timeout(Error, TimeoutError):
@@ -46,7 +46,7 @@ class Exhausted(Error, MemoryError):
 class TooLarge(Error, ValueError):
     """It can never fit this limit: make it smaller, or raise the limit."""
 
-    code = "too_large"
+    code = "too large"
 
 
 class Unsupported(Error, NotImplementedError):

@@ -9,7 +9,7 @@ import sys
 import pytest
 import stagewire
 
-POOL = 64 << 20
+POOL = 8 << 20
 KEY = ("0", "1", "request_0_0")
 
 
