@@ -8,6 +8,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
@@ -99,6 +100,8 @@ void bind_errors(nb::module_& module);
 void bind_arrays(nb::module_& module);
 void bind_payload(nb::module_& module);
 void bind_connector(nb::module_& module);
+void bind_engine(nb::module_& module);
+void bind_exit(nb::module_& module);
 void bind_doctor(nb::module_& module);
 
 }  // namespace stagewire::python

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "at_exit.hpp"
 #include "changes.hpp"
 #include "connector.hpp"
 #include "delivery.hpp"
@@ -11,42 +12,6 @@ namespace stagewire::python {
 namespace {
 
 using std::string_view;
-
-// Closed at exit, before the interpreter's objects go in no order.
-struct OpenConnectors {
-  std::mutex mutex;
-  std::vector<std::pair<pid_t, std::weak_ptr<Connector>>> all;
-};
-
-OpenConnectors& open_connectors() {
-  static auto* const known = new OpenConnectors();
-  return *known;
-}
-
-void close_all() {
-  std::vector<std::shared_ptr<Connector>> open;
-  {
-    auto& known = open_connectors();
-    const std::lock_guard lock(known.mutex);
-    for (const auto& [process, connector] : known.all) {
-      if (process != getpid()) continue;
-      if (auto alive = connector.lock()) open.push_back(std::move(alive));
-    }
-    known.all.clear();
-  }
-  without_gil([&] {
-    for (const auto& connector : open) connector->close();
-    open.clear();
-  });
-}
-
-std::shared_ptr<Connector> remembered(std::shared_ptr<Connector> connector) {
-  auto& known = open_connectors();
-  const std::lock_guard lock(known.mutex);
-  std::erase_if(known.all, [](const auto& entry) { return entry.second.expired(); });
-  known.all.emplace_back(getpid(), connector);
-  return connector;
-}
 
 Role role_of(string_view name) {
   for (const Role role : {Role::sender, Role::receiver, Role::dual}) {
@@ -199,7 +164,7 @@ void cleanup(const OpenConnector& self, string_view request_id, std::optional<st
 
 std::unique_ptr<OpenConnector> create(const ConnectorConfig& config) {
   auto made = value_or_raise(without_gil([&] { return Connector::create(config); }));
-  return std::make_unique<OpenConnector>(remembered(std::move(made)));
+  return std::make_unique<OpenConnector>(closed_at_exit(std::move(made)));
 }
 
 void bind_sending(nb::class_<OpenConnector>& type) {
@@ -367,7 +332,6 @@ void bind_connector(nb::module_& module) {
             if (self.connector.is_ours()) without_gil([&] { self.connector->close(); });
           },
           nb::sig("def __exit__(self, *exc: typing.Any) -> None"));
-  module.def("close_all", close_all, "Closes every connector of this process; called at exit.");
 }
 
 }  // namespace stagewire::python

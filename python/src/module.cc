@@ -28,7 +28,9 @@ NB_MODULE(_native, module) {
   bind_arrays(module);
   bind_payload(module);
   bind_connector(module);
+  bind_engine(module);
   bind_doctor(module);
+  bind_exit(module);
   module.def(
       "parse_size", [](std::string_view text) { return value_or_raise(parse_size(text)); }, nb::arg("text"),
       "Bytes of \"512MiB\", \"512MB\", \"0.5GiB\" or plain bytes.");
