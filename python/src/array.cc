@@ -3,32 +3,19 @@
 namespace stagewire::python {
 namespace {
 
-// A framework's module, imported on first use and never freed; none when it is not installed.
-nb::handle module_of(nb::object*& known, const char* name) {
-  if (known == nullptr) {
-    try {
-      known = new nb::object(nb::module_::import_(name));
-    } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_ImportError)) throw;
-      known = new nb::object(nb::none());
-    }
-  }
-  return *known;
-}
-
 nb::handle torch() {
   static nb::object* known = nullptr;
-  return module_of(known, "torch");
+  return imported(known, "torch");
 }
 
 nb::handle numpy() {
   static nb::object* known = nullptr;
-  return module_of(known, "numpy");
+  return imported(known, "numpy");
 }
 
 nb::handle ml_dtypes() {
   static nb::object* known = nullptr;
-  return module_of(known, "ml_dtypes");
+  return imported(known, "ml_dtypes");
 }
 
 bool is_imported(const char* name) {
@@ -84,9 +71,10 @@ nb::object to_torch(const std::shared_ptr<Array>& array) {
   const nb::object own = torch_dtype(dtype);
   if (!own.is_valid()) return to_numpy(array);
   if (array->size == 0) return torch().attr("empty")(shape_of(*array), nb::arg("dtype") = own);
-  static auto* const from_dlpack = new nb::object(torch().attr("utils").attr("dlpack").attr("from_dlpack"));
-  if (torch_takes(dtype)) return (*from_dlpack)(capsule_of(array, false));
-  return (*from_dlpack)(raw_capsule(array)).attr("view")(own).attr("reshape")(shape_of(*array));
+  static nb::object* known = nullptr;
+  const nb::handle from_dlpack = imported(known, "torch.utils.dlpack", "from_dlpack");
+  if (torch_takes(dtype)) return from_dlpack(capsule_of(array, false));
+  return from_dlpack(raw_capsule(array)).attr("view")(own).attr("reshape")(shape_of(*array));
 }
 
 bool wants_versioned(nb::handle max_version) {
@@ -122,6 +110,20 @@ std::shared_ptr<Array> array_over(const nb::object& data, std::string_view dtype
 }
 
 }  // namespace
+
+nb::handle imported(nb::object*& known, const char* module, const char* attribute) {
+  if (known == nullptr) {
+    nb::object found = nb::none();
+    try {
+      found = nb::module_::import_(module);
+      if (attribute != nullptr) found = found.attr(attribute);
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_ImportError)) throw;
+    }
+    if (known == nullptr) known = new nb::object(std::move(found));
+  }
+  return *known;
+}
 
 HeldBuffer hold_buffer(const nb::object& object) {
   auto buffer = std::make_unique<Py_buffer>();

@@ -34,6 +34,11 @@ struct Imported {
 /// to the host first.
 std::optional<Imported> import_tensor(nb::handle object);
 
+/// What a dotted name stands for, imported on first use and never freed, because calls may come while the
+/// interpreter ends; none when it is not installed. `known` is static and starts as null. Not initialised by
+/// C++: an import lets other threads run, and they would wait for it with the GIL.
+nb::handle imported(nb::object*& known, const char* module, const char* attribute = nullptr);
+
 /// The object is a numpy array (and numpy has been imported).
 bool is_numpy_array(nb::handle object);
 

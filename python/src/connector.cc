@@ -95,9 +95,11 @@ nb::dict put(const OpenConnector& self, string_view from, string_view to, string
   Connector& connector = *self.connector;
   const PutOptions options{.timeout = milliseconds(timeout)};
   if (nb::isinstance<Block>(data)) {
-    PoolBuffer buffer = nb::cast<Block&>(data).take();
+    auto& block = nb::cast<Block&>(data);
+    const PutOptions as_it_is{.timeout = options.timeout, .encoded_object = block.is_object()};
+    PoolBuffer buffer = block.take();
     return dict_of(value_or_raise(without_gil([&] {
-                     return connector.put(from, to, key, std::move(buffer), options);
+                     return connector.put(from, to, key, std::move(buffer), as_it_is);
                    })).metadata);
   }
   if (!as_object && is_bytes_like(data)) {
@@ -129,6 +131,25 @@ nb::dict put_encoded(const OpenConnector& self, string_view from, string_view to
     return connector.put(from, to, key, std::move(*buffer), options);
   };
   return dict_of(value_or_raise(without_gil(put)).metadata);
+}
+
+nb::object prepare(const OpenConnector& self, nb::handle object, string_view tensors, double timeout) {
+  Connector& connector = *self.connector;
+  const Framework framework = framework_of(tensors);
+  const HeldValue held = import_value(object);
+  const auto encoded = [&]() -> Result<PoolBuffer> {
+    const auto size = encoded_size(held.value);
+    if (!size) return size.error();
+    auto buffer = connector.allocate(*size, {.timeout = milliseconds(timeout)});
+    if (!buffer) return buffer.error();
+    if (const auto written = encode(held.value, buffer->bytes()); !written) return written.error();
+    return buffer;
+  };
+  Block block(value_or_raise(without_gil(encoded)), true);
+  const auto owner = block.array()->owner;
+  const Value value = value_or_raise(without_gil([&] { return decode(block.bytes()); }));
+  nb::object views = export_value(value, owner, framework, true);
+  return nb::make_tuple(nb::cast(std::move(block)), views);
 }
 
 Received get(const OpenConnector& self, string_view from, string_view to, string_view key, double timeout,
@@ -192,6 +213,13 @@ void bind_sending(nb::class_<OpenConnector>& type) {
           },
           nb::arg("size"), nb::kw_only(), nb::arg("timeout") = 0.0,
           "A block of the pool, to be filled and put.")
+      .def("prepare", prepare, nb::arg("obj"), nb::kw_only(), nb::arg("tensors") = "auto",
+           nb::arg("timeout") = 0.0,
+           "Lays the object out in a block of the pool: the block, to be put, and the object with its "
+           "tensors in it. "
+           "Fill these, and the put copies nothing.",
+           nb::sig("def prepare(self, obj: typing.Any, *, tensors: str = 'auto', timeout: float = 0.0) -> "
+                   "tuple[PoolBuffer, typing.Any]"))
       .def(
           "abort",
           [](const OpenConnector& self, string_view from, string_view to, string_view key,

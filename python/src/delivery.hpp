@@ -30,9 +30,13 @@ class Received {
 /// still there then keep looking at the published bytes, which their owner must not change any more.
 class Block {
  public:
-  explicit Block(PoolBuffer buffer)
-      : bytes_(buffer.bytes()), buffer_(std::make_shared<std::optional<PoolBuffer>>(std::move(buffer))) {}
+  explicit Block(PoolBuffer buffer, bool is_object = false)
+      : is_object_(is_object),
+        bytes_(buffer.bytes()),
+        buffer_(std::make_shared<std::optional<PoolBuffer>>(std::move(buffer))) {}
 
+  /// It holds an encoded object, and arrives as one.
+  bool is_object() const { return is_object_; }
   bool taken() const { return !buffer_ || !buffer_->has_value(); }
   std::span<std::byte> bytes() const { return bytes_; }
   /// Raises `closed` when it was put or released.
@@ -41,6 +45,7 @@ class Block {
   std::shared_ptr<Array> array() const;
 
  private:
+  bool is_object_;
   std::span<std::byte> bytes_;
   std::shared_ptr<std::optional<PoolBuffer>> buffer_;
 };

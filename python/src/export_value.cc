@@ -6,6 +6,7 @@ namespace {
 struct Exporter {
   const std::shared_ptr<const void>& owner;
   Framework framework;
+  bool writable;
 
   nb::object operator()(std::monostate) const { return nb::none(); }
   nb::object operator()(bool value) const { return nb::cast(value); }
@@ -22,6 +23,7 @@ struct Exporter {
     array->view = tensor;
     array->size = value_or_raise(byte_size(tensor.dtype, tensor.shape));
     array->owner = owner;
+    array->writable = writable;
     return export_tensor(array, framework);
   }
 
@@ -32,11 +34,12 @@ struct Exporter {
                  .data = view.data.data()};
     raw->size = view.data.size();
     raw->owner = owner;
+    raw->writable = writable;
     nb::object bytes = nb::cast(raw);
     nb::list shape;
     for (const std::int64_t dimension : view.shape) shape.append(dimension);
-    static auto* const make = new nb::object(nb::module_::import_("stagewire._arrays").attr("ndarray"));
-    return (*make)(bytes, view.dtype, nb::tuple(shape));
+    static nb::object* known = nullptr;
+    return imported(known, "stagewire._arrays", "ndarray")(bytes, view.dtype, nb::tuple(shape));
   }
 
   nb::object operator()(const Value::List& items) const {
@@ -61,8 +64,9 @@ struct Exporter {
 
 }  // namespace
 
-nb::object export_value(const Value& value, const std::shared_ptr<const void>& owner, Framework framework) {
-  return std::visit(Exporter{owner, framework}, value.get());
+nb::object export_value(const Value& value, const std::shared_ptr<const void>& owner, Framework framework,
+                        bool writable) {
+  return std::visit(Exporter{owner, framework, writable}, value.get());
 }
 
 }  // namespace stagewire::python

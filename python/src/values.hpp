@@ -22,6 +22,7 @@ HeldValue import_value(nb::handle object);
 
 /// The value as Python objects; tensors and arrays become views that share `owner`, everything else is
 /// copied.
-nb::object export_value(const Value& value, const std::shared_ptr<const void>& owner, Framework framework);
+nb::object export_value(const Value& value, const std::shared_ptr<const void>& owner, Framework framework,
+                        bool writable = false);
 
 }  // namespace stagewire::python

@@ -58,7 +58,7 @@ class Unsupported(Error, NotImplementedError):
 class PermissionDenied(Error, PermissionError):
     """Access was refused: wrong user, secret, or registration without that access."""
 
-    code = "permission"
+    code = "permission denied"
 
 
 class Corrupt(Error, ValueError):
