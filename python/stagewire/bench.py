@@ -168,7 +168,8 @@ class _Copying:
 
     def __init__(self, size):
         stagewire.set_log_level("warning")
-        self.connector = stagewire.Connector(stage_id=0, role="sender", zmq_port=0, memory_pool_size=4 * size + (16 << 20))
+        pool = 4 * size + (16 << 20)
+        self.connector = stagewire.Connector(stage_id=0, role="sender", zmq_port=0, memory_pool_size=pool)
         self.payload = _payload(size)
         self.address = (self.connector.host, self.connector.zmq_port)
 

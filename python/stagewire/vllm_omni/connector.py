@@ -142,11 +142,9 @@ class MoriTransferEngineConnector(connector_base()):
         return self._get(from_stage, to_stage, get_key, metadata, deadline)
 
     def abandon_get(self, get_key):
-        """The key that get() did not find is not wanted any more."""
-        if self._closed:
-            return
-        for from_stage, to_stage in self._pending.pop(str(get_key)):
-            self._connector.abandon_get(from_stage, to_stage, str(get_key))
+        """The key that get() did not find is not waited for any more. It may be asked for again: so the sender is not
+        told, who would drop what is on its way, and what comes for nobody ends with its time to live."""
+        self._pending.discard(str(get_key))
 
     def get_wakeup_generation(self):
         """Changes whenever something that get() did not find has come: see wait_for_change()."""
@@ -182,18 +180,17 @@ class MoriTransferEngineConnector(connector_base()):
         if delivery is None:
             self._not_there(names, metadata)
             return None
-        self._pending.discard(names[2], names[:2])
+        self._pending.discard(names[2])
         return self._unpacked(delivery, names)
 
     def _look(self, names, metadata, deadline):
         if deadline is None:
             return self._connector.look(*names, metadata=metadata)
         wait = max(0.0, deadline - time.monotonic())
-        self._pending.add(names[2], names[:2])
         return self._connector.get(*names, timeout=wait, metadata=metadata)
 
     def _not_there(self, names, metadata):
-        if self._pending.add(names[2], names[:2]) and self._wakeups_wanted and not metadata:
+        if self._wakeups_wanted and not metadata and self._pending.add(names[2]):
             self._connector.watch(*names, notify=True)
 
     def _unpacked(self, delivery, names):
