@@ -39,7 +39,8 @@ def main():
     command.add_argument("--format", choices=("text", "json"), default="text")
     command.set_defaults(run=doctor)
     command = commands.add_parser("bench", help="put and get, beside msgspec over shared memory")
-    command.add_argument("--sizes", default="4K,64K,1M,16M,256M", help="payloads, K and M of 1024 (default: %(default)s)")
+    command.add_argument("--sizes", default="4K,64K,1M,16M,256M",
+                         help="payloads, K and M of 1024 (default: %(default)s)")
     command.add_argument("--rounds", type=int, default=0, help="of each size; 0 = by its size (default)")
     command.add_argument("--json", metavar="FILE", help="write the figures there, too; - is the output")
     command.set_defaults(run=bench)
