@@ -100,6 +100,7 @@ void bind_errors(nb::module_& module);
 void bind_arrays(nb::module_& module);
 void bind_payload(nb::module_& module);
 void bind_connector(nb::module_& module);
+void bind_chunks(nb::module_& module);
 void bind_engine(nb::module_& module);
 void bind_exit(nb::module_& module);
 void bind_doctor(nb::module_& module);

@@ -28,6 +28,7 @@ NB_MODULE(_native, module) {
   bind_arrays(module);
   bind_payload(module);
   bind_connector(module);
+  bind_chunks(module);
   bind_engine(module);
   bind_doctor(module);
   bind_exit(module);

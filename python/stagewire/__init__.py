@@ -13,8 +13,9 @@ Importing it starts nothing, so a process may fork between that and its first Co
 import atexit
 
 from . import _native
-from ._native import (Connector, Delivery, EngineDesc, EngineMemory, IOEngine, MemoryDesc, PoolBuffer, Session, Tensor,
-                      Transfer, decode, encode, machine_report, parse_size, set_log_level)
+from ._native import (ChunkProcessor, ChunkTransferAdapter, Connector, Delivery, EngineDesc, EngineMemory, IOEngine,
+                      MemoryDesc, PoolBuffer, Session, Tensor, Transfer, decode, encode, machine_report, parse_size,
+                      set_log_level)
 from .errors import (BY_CODE, Cancelled, Closed, Conflict, Corrupt, Error, Exhausted, Failed, InvalidArgument,
                      NotFound, PermissionDenied, Timeout, TooLarge, Unavailable, Unsupported)
 
@@ -24,8 +25,8 @@ _native.set_exceptions(BY_CODE)
 atexit.register(_native.close_all)
 
 __all__ = [
-    "Cancelled", "Closed", "Conflict", "Connector", "Corrupt", "Delivery", "EngineDesc", "EngineMemory", "Error",
-    "Exhausted", "Failed", "IOEngine", "InvalidArgument", "MemoryDesc", "NotFound", "PermissionDenied", "PoolBuffer",
-    "Session", "Tensor", "Timeout", "TooLarge", "Transfer", "Unavailable", "Unsupported", "decode", "encode",
-    "machine_report", "parse_size", "set_log_level",
+    "Cancelled", "ChunkProcessor", "ChunkTransferAdapter", "Closed", "Conflict", "Connector", "Corrupt", "Delivery",
+    "EngineDesc", "EngineMemory", "Error", "Exhausted", "Failed", "IOEngine", "InvalidArgument", "MemoryDesc",
+    "NotFound", "PermissionDenied", "PoolBuffer", "Session", "Tensor", "Timeout", "TooLarge", "Transfer",
+    "Unavailable", "Unsupported", "decode", "encode", "machine_report", "parse_size", "set_log_level",
 ]
