@@ -12,7 +12,8 @@ _processors = weakref.WeakKeyDictionary()
 
 def thinker2talker_async_chunk(transfer_manager, multimodal_output, request, is_finished=False):
     """Chunk 0: the prompt's rows and the first of the reply; then a row a chunk."""
-    return _process("qwen2_5_omni.thinker2talker_async_chunk", transfer_manager, multimodal_output, request, is_finished)
+    return _process("qwen2_5_omni.thinker2talker_async_chunk", transfer_manager, multimodal_output, request,
+                    is_finished)
 
 
 def talker2code2wav_async_chunk(transfer_manager, multimodal_output, request, is_finished=False):
