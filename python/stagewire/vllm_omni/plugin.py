@@ -22,12 +22,17 @@ _original = None
 
 def disabled():
     """Why the edges are left to vLLM-Omni's own connector, or None."""
-    value = os.environ.get("STAGEWIRE_DISABLE", "").strip().lower()
-    return None if value in ("", "0", "false", "no", "off") else f"STAGEWIRE_DISABLE={value}"
+    return f"STAGEWIRE_DISABLE={os.environ['STAGEWIRE_DISABLE']}" if _is_on("STAGEWIRE_DISABLE") else None
+
+
+def _is_on(name):
+    return os.environ.get(name, "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
 def register():
     """Serves MoriTransferEngineConnector from here on, unless STAGEWIRE_DISABLE says no. Idempotent."""
+    if _is_on("STAGEWIRE_COMPAT_MORI"):
+        import stagewire.compat.mori  # noqa: F401
     factory = sys.modules.get(FACTORY)
     if factory is not None and hasattr(factory, "OmniConnectorFactory"):
         _apply(factory)
