@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -27,15 +28,15 @@ with MoriTransferEngineConnector({"zmq_port": 0, "memory_pool_size": 1 << 20}) a
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory):
+def python():
     if not WHEELS:
         pytest.skip("there is no wheel: scripts/python_wheel dev build/wheels/dev")
-    folder = tmp_path_factory.mktemp("clean")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    inside = folder / "bin" / "python"
-    subprocess.run([sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "--python", inside, "install",
-                    "--no-index", WHEELS[-1]], check=True)
-    return inside
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        inside = pathlib.Path(folder) / "bin" / "python"
+        subprocess.run([sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "--python", inside, "install",
+                        "--no-index", WHEELS[-1]], check=True)
+        yield inside
 
 
 def run(python, *arguments):
