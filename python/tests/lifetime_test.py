@@ -306,6 +306,8 @@ def test_each_error_code_has_its_exception(pair):
     for code, kind in errors.BY_CODE.items():
         assert kind.code == code and issubclass(kind, stagewire.Error)
     sender, receiver = pair
+    put(sender, "first", 1)
+    receiver.get("0", "1", "first", timeout=60)  # so that they have met
     with pytest.raises(TimeoutError):
         receiver.get("0", "1", "key", timeout=0.01)
     with pytest.raises(ValueError, match="empty"):
