@@ -117,8 +117,18 @@ def test_a_buffer_of_the_pool_and_a_received_one_can_be_put(two, make):
 
 def test_what_cannot_be_put_is_false_and_not_an_exception(two):
     sender, _ = two
-    for data in (b"", torch.empty(0), object(), {"a": object()}, bytes(POOL + 1)):
+    for data in (b"", torch.empty(0), object(), {"a": object()}, bytes(POOL + 1), ["\ud800"], [2**64],
+                 torch.eye(3).to_sparse()):
         assert sender.put("0", "1", "k", data) == (False, 0, None)
+
+
+def test_bytes_that_are_no_payload_are_none(two):
+    sender, receiver = two
+    sender._connector.put_encoded("0", "1", "k", b"\xc1 no payload")
+    deadline = time.monotonic() + 60
+    while sender.health()["stagewire"]["published"] and time.monotonic() < deadline:
+        assert receiver.get("0", "1", "k") is None
+    assert sender.health()["stagewire"]["published"] == 0
 
 
 def test_a_full_pool_is_false_after_the_wait(make):

@@ -89,8 +89,8 @@ class MoriTransferEngineConnector(connector_base()):
             metadata = self._publish(str(from_stage), str(to_stage), str(put_key), data)
         except stagewire.Closed:
             raise RuntimeError(f"Cannot put: {type(self).__name__} is closed") from None
-        except (stagewire.Error, NotPlain, TypeError) as error:
-            logger.error("put of %s: %s", key, error)
+        except Exception as error:  # whatever the payload is: its sender's loop goes on with the next
+            logger.error("put of %s: %s: %s", key, type(error).__name__, error)
             return False, 0, None
         return True, metadata["data_size"], metadata
 
@@ -199,8 +199,8 @@ class MoriTransferEngineConnector(connector_base()):
             return ManagedBuffer(delivery), size
         try:
             return self._object(delivery), size
-        except (stagewire.Error, ValueError, TypeError) as error:
-            logger.error("get of %s: %s", names[2], error)
+        except Exception as error:  # whatever came: the receiver's loop goes on with the next
+            logger.error("get of %s: %s: %s", names[2], type(error).__name__, error)
             return None
 
     def _object(self, delivery):
