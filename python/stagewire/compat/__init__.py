@@ -1,0 +1,1 @@
+"""Other engines' Python interfaces over stagewire."""
