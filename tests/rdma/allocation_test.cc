@@ -1,32 +1,6 @@
 // After warm-up, posting a transfer allocates nothing.
-#include <cstdlib>
-#include <new>
-
 #include "conformance/contract.hpp"
-
-namespace {
-
-thread_local std::size_t allocation_count = 0;
-
-}  // namespace
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kCounting = false;  // sanitizers have operators of their own
-#else
-constexpr bool kCounting = true;
-// The whole test program's, which counts. Not inlined: g++ would take the pair for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++allocation_count;
-  if (void* const memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-#endif
+#include "support/counting_heap.hpp"
 
 namespace stagewire::rdma_test {
 namespace {
@@ -37,7 +11,7 @@ using conformance::Side;
 
 TEST(VerbsPosting, allocates_nothing) {
   if (!conformance::has_rdma()) GTEST_SKIP() << "needs an RDMA device, as scripts/rdma-vm has";
-  if (!kCounting) GTEST_SKIP() << "nothing counts the allocations of a build with a sanitizer";
+  if (!test::kCountsAllocations) GTEST_SKIP() << "nothing counts the allocations of a build with a sanitizer";
   const conformance::Subject rdma{"rdma", "rdma", "", true};
   Side here(rdma);
   Side there(rdma);
@@ -61,9 +35,9 @@ TEST(VerbsPosting, allocates_nothing) {
       WorkRequest request = conformance::request_of(i % 2 == 0 ? Operation::write : Operation::read, *local,
                                                     **imported, segments, i);
       if (i % 4 == 0) request.notification = 7;
-      const std::size_t before = allocation_count;
+      const std::size_t before = test::allocations_of_this_thread;
       const auto posted = endpoint->post(request);
-      counted += allocation_count - before;
+      counted += test::allocations_of_this_thread - before;
       ASSERT_TRUE(posted.ok() && *posted == Posted::pending);
     }
     ASSERT_TRUE(drive({&here, &there}, [&] { return here.events.completions.size() == kAtOnce; }));

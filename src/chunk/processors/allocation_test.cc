@@ -1,64 +1,22 @@
 // After warm-up a decode chunk allocates nothing: neither the processor nor the encoding.
-#include <pthread.h>
-
-#include <array>
-#include <atomic>
-#include <cstdlib>
-#include <new>
-#include <string_view>
-
 #include "chunk/allocation_fixture.hpp"
 #include "chunk/processors/qwen2_5_omni/thinker2talker_async_chunk.hpp"
 #include "chunk/processors/qwen2_5_omni/thinker_fixture.hpp"
 #include "chunk/processors/qwen3_omni/thinker2talker_async_chunk.hpp"
 #include "chunk/processors/qwen3_omni/thinker_fixture.hpp"
 #include "chunk/processors/talker2code2wav_async_chunk.hpp"
-
-namespace {
-
-std::atomic<std::size_t> allocation_count{0};
-thread_local std::size_t count_of_this_thread = 0;
-
-// ZeroMQ's threads keep the connection alive whether anything is sent or not; they are named when they begin.
-[[maybe_unused]] bool is_counted() {
-  thread_local const bool is_ours = [] {
-    std::array<char, 16> name{};
-    pthread_getname_np(pthread_self(), name.data(), name.size());
-    return !std::string_view(name.data()).starts_with("ZMQbg");
-  }();
-  return is_ours;
-}
-
-}  // namespace
+#include "support/counting_heap.hpp"
 
 namespace stagewire::chunk {
 
 std::size_t allocations_of_this_thread() {
-  return count_of_this_thread;
+  return test::allocations_of_this_thread;
 }
 std::size_t allocations_of_all() {
-  return allocation_count;
+  return test::allocations_of_all;
 }
 
 }  // namespace stagewire::chunk
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// The whole test program's, which counts. Not inlined: g++ would take the pair for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (is_counted()) {
-    allocation_count.fetch_add(1, std::memory_order_relaxed);
-    ++count_of_this_thread;
-  }
-  if (void* const memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-#endif
 
 namespace stagewire::chunk {
 namespace {
@@ -70,13 +28,13 @@ std::size_t allocations(PerRequestProcessor<State>& processor, const TestRequest
   std::vector<std::byte> target(100'000);
   const ChunkRequest view = request.view();
   int chunk_count = 0;
-  const std::size_t before = allocation_count;
+  const std::size_t before = allocations_of_all();
   for (int i = 0; i < steps; ++i) {
     const auto payload = processor.process(view, output, false);
     if (!payload.ok() || *payload == nullptr) continue;
     chunk_count += encode(**payload, target).ok() ? 1 : 0;
   }
-  const std::size_t after = allocation_count;
+  const std::size_t after = allocations_of_all();
   EXPECT_GT(chunk_count, 0);
   return after - before;
 }
