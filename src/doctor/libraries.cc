@@ -11,23 +11,30 @@ namespace {
 struct Library {
   const char* name;
   std::array<const char*, 3> sonames;  ///< the newest first; nullptr = no more
-  const char* use;
+  const char* use;                     ///< what for
   const char* install;
 };
 
 constexpr std::array kLibraries{
     Library{"libibverbs",
             {"libibverbs.so.1"},
-            "RDMA network cards",
+            "for RDMA network cards: the backends rdma and mori",
             "sudo apt-get install libibverbs1 ibverbs-providers"},
-    Library{"libucp", {"libucp.so.0"}, "UCX", "sudo apt-get install libucx0"},
+    Library{"libucp",
+            {"libucp.so.0"},
+            "for UCX, which no backend of this version uses",
+            "sudo apt-get install libucx0"},
     Library{"libamdhip64",
             {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"},
-            "AMD GPUs",
+            "for AMD GPUs, which no backend of this version uses",
             "sudo apt-get install libamdhip64-5 (or ROCm from AMD's repository)"},
+    Library{"libhsa-runtime64",
+            {"libhsa-runtime64.so.1"},
+            "to register an AMD GPU's memory for RDMA",
+            "sudo apt-get install libhsa-runtime64-1 (or ROCm from AMD's repository)"},
     Library{"libcuda",
             {"libcuda.so.1"},
-            "NVIDIA GPUs",
+            "to register an NVIDIA GPU's memory for RDMA",
             "sudo apt-get install libcuda1 (from Debian's non-free section)"},
 };
 
@@ -46,9 +53,9 @@ std::optional<std::string> find_library(const char* soname) {
 std::vector<Finding> check_libraries(const LibraryFinder& find) {
   std::vector<Finding> findings;
   for (const Library& library : kLibraries) {
-    // No backend of this version uses any of them, so that one is absent is no shortcoming of the machine.
+    // Pipelines run without any of them, so that one is absent is no shortcoming of the machine.
     Finding finding{.topic = "libraries", .name = library.name, .value = "not installed"};
-    finding.advice = std::string("for ") + library.use + ", which no backend of this version uses";
+    finding.advice = library.use;
     finding.command = library.install;
     for (const char* soname : library.sonames) {
       if (soname == nullptr) break;
