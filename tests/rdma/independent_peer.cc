@@ -113,6 +113,11 @@ Octets IndependentPeer::add_memory(std::uint32_t id, void* data, std::size_t siz
   return out;
 }
 
+void IndependentPeer::meet_device() const {
+  union ibv_gid gid {};
+  if (verbs_->query_gid(context_, 1, 0, &gid) != 0) fail("no GID");
+}
+
 void IndependentPeer::forget_memory(std::uint32_t id) {
   const std::lock_guard lock(mutex_);
   verbs_->dereg_mr(memory_.at(id));

@@ -63,7 +63,9 @@ TEST_F(MoriEdge, the_original_receives_what_we_put) {
   unknown.memory[10] = 9;  // another region, which is not there
   EXPECT_EQ(receiver.ask(compat::pull_of(unknown)), "trans_error");
   EXPECT_TRUE(all_are(memory_.bytes(), std::byte{0x5a}));
+  peer_.meet_device();
   EXPECT_EQ(receiver.ask(compat::pull_of(pull)), "trans_done");
+  peer_.meet_device();
   EXPECT_EQ(std::memcmp(memory_.bytes().data() + 12'345, payload.data(), payload.size()), 0);
   EXPECT_TRUE(all_are(memory_.bytes().first(12'345), std::byte{0x5a}));
   EXPECT_TRUE(all_are(memory_.bytes().subspan(12'345 + payload.size()), std::byte{0x5a}));
@@ -98,6 +100,7 @@ TEST_F(MoriEdge, the_original_sends_what_we_get) {
     ASSERT_TRUE(got.ok()) << got.error().to_string();
     EXPECT_EQ(got->route(), Route::write);
     ASSERT_EQ(got->size(), 200'000U);
+    peer_.meet_device();
     EXPECT_EQ(std::memcmp(got->bytes().data(), memory_.bytes().data() + 4096, got->size()), 0);
   }
   EXPECT_EQ(receiver->health().pool_free, receiver->health().pool_size);
