@@ -9,7 +9,7 @@ namespace stagewire::backends::rdma::mori {
 
 void Arrivals::joined(const std::string& key) {
   ++pairs_;
-  if (peers_[key].pairs++ == 0) events_.push_back({Event::joined, key, 0, {}});
+  if (peers_[key].pairs++ == 0) events_.push_back({Event::Kind::joined, key, 0, {}});
 }
 
 void Arrivals::left(const std::string& key, const std::string& why) {
@@ -17,7 +17,7 @@ void Arrivals::left(const std::string& key, const std::string& why) {
   const auto peer = peers_.find(key);
   if (--peer->second.pairs > 0) return;
   peers_.erase(peer);
-  events_.push_back({Event::left, key, 0, why});
+  events_.push_back({Event::Kind::left, key, 0, why});
 }
 
 void Arrivals::notified(const std::string& key, const Notification& notification) {
@@ -45,7 +45,7 @@ void Arrivals::notified(const std::string& key, const Notification& notification
   if (notification.transfer > std::numeric_limits<std::uint32_t>::max()) {
     return complain(key, base::text("transfer ", notification.transfer, " has no id of 32 bits"));
   }
-  events_.push_back({Event::notified, key, static_cast<std::uint32_t>(notification.transfer), {}});
+  events_.push_back({Event::Kind::notified, key, static_cast<std::uint32_t>(notification.transfer), {}});
 }
 
 void Arrivals::complain(const std::string& key, const std::string& text) {
@@ -56,9 +56,9 @@ void Arrivals::complain(const std::string& key, const std::string& text) {
 
 std::size_t Arrivals::tell(const std::deque<Event>& events, EventSink& sink) {
   for (const Event& event : events) {
-    if (event.kind == Event::joined) {
+    if (event.kind == Event::Kind::joined) {
       tokens_[event.key] = sink.on_peer_arrived({}, event.key);
-    } else if (event.kind == Event::notified) {
+    } else if (event.kind == Event::Kind::notified) {
       sink.on_notification(tokens_.at(event.key), event.transfer);
     } else {
       sink.on_peer_lost(tokens_.at(event.key), Error(ErrorCode::unavailable, event.text));

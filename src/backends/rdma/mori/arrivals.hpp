@@ -26,7 +26,7 @@ class Arrivals {
   std::size_t pairs() const { return pairs_; }
 
   struct Event {
-    enum Kind { joined, notified, left } kind = joined;
+    enum class Kind { joined, notified, left } kind = Kind::joined;
     std::string key;
     std::uint32_t transfer = 0;
     std::string text;
